@@ -31,7 +31,8 @@ constexpr const char* kExamples = R"(Examples:
   antegrad draw step.agraph --partition | dot -Tpdf -o step.pdf
   antegrad options memory_budget                an option of antegrad::compile
   antegrad passes                               what a compilation runs, in order, and why
-  antegrad bundle app.kernels                   compiled kernels in a file, checked
+  antegrad bundle app.bundle                    plans and kernels in a file, checked
+  antegrad cache stats                          what is kept on disk between processes
 
 Exit codes: 0 well; 1 a graph or bundle is malformed or invalid, no plan fits the budget, or a replay differs;
 2 wrong usage.)";
@@ -58,6 +59,7 @@ int run(int argc, char** argv) {
   add_options(app);
   add_passes(app);
   add_bundle(app);
+  add_cache(app);
   try {
     if (argc > 1 && std::string_view(argv[1]) == "minify") exec_minify(argv + 1);
     app.parse(argc, argv);

@@ -4,6 +4,7 @@
 /// antegrad: ahead-of-time autograd for libtorch. Includes all public headers, but not
 /// torch/torch.h.
 
+#include <antegrad/bundle.h>
 #include <antegrad/checkpoint.h>
 #include <antegrad/compile.h>
 #include <antegrad/compile_step.h>
@@ -12,7 +13,6 @@
 #include <antegrad/dynamic.h>
 #include <antegrad/error.h>
 #include <antegrad/inside.h>
-#include <antegrad/kernels.h>
 #include <antegrad/logs.h>
 #include <antegrad/memory.h>
 #include <antegrad/options.h>

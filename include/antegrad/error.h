@@ -115,6 +115,12 @@ class BudgetError : public Error {
   int64_t smallest_bytes_;
 };
 
+/// The plan of a program cannot be kept on disk, although Options::strict_autograd_cache asks for
+/// it.
+class CacheError : public Error {
+  using Error::Error;
+};
+
 /// The backward pass needs something that a compiled region does not provide: a second derivative,
 /// a second pass after the buffers were freed, a tangent that is undefined, random draws repeated
 /// in another CUDA graph than that of the forward.

@@ -109,9 +109,13 @@ struct Options {
 #endif
   /// Directory for the graph after each pass, as text. Empty for none. Environment: ANTEGRAD_DUMP.
   std::string dump_dir;
-  /// Directory for what is measured once per machine (BudgetProfile::calibrated). Empty:
-  /// $XDG_CACHE_HOME/antegrad, or else $HOME/.cache/antegrad.
+  /// Directory for what is kept between processes: plans, and what is measured once per machine
+  /// (BudgetProfile::calibrated). Empty: $XDG_CACHE_HOME/antegrad, or else $HOME/.cache/antegrad.
   std::string cache_dir;
+  /// Whether plans are kept there, and taken from there (docs/cache.md).
+  bool enable_autograd_cache = true;
+  /// Whether a program whose plan cannot be kept there is a CacheError.
+  bool strict_autograd_cache = false;
   /// Passes that do not run. Results keep their bits; programs get larger and take more memory.
   std::vector<OptionalPass> disabled_passes;
   /// Name of a pass of one's own over the joint graph (antegrad/passes.h); empty for none.
@@ -231,6 +235,14 @@ struct Options {
   }
   Options& with_cache_dir(std::string value) {
     cache_dir = std::move(value);
+    return *this;
+  }
+  Options& with_enable_autograd_cache(bool value) {
+    enable_autograd_cache = value;
+    return *this;
+  }
+  Options& with_strict_autograd_cache(bool value) {
+    strict_autograd_cache = value;
     return *this;
   }
   Options& with_disabled_passes(std::vector<OptionalPass> value) {

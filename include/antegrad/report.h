@@ -81,6 +81,10 @@ struct ProgramReport {
   /// program cannot be cached, empty if there are none.
   std::vector<std::string> cache_hashes;
   std::vector<std::string> cache_bypass;
+  /// What became of the plan in the cache on disk (docs/cache.md): "hit", "miss", "bypass" or
+  /// "off"; and where it came from, or why not.
+  std::string plan_cache;
+  std::string plan_cache_reason;
   /// Partitioner::budget: the budget; the peak if all that the backward reads is saved; the
   /// smallest peak of a known plan; and the time of recomputation as a share of the step, by the
   /// model of the search (docs/budget.md). 0 otherwise.

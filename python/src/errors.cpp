@@ -53,6 +53,7 @@ void add_errors(py::module_& module) {
   add<GraphError>(module, "GraphError", error);
   add<BudgetError>(module, "BudgetError", error);
   add<HookError>(module, "HookError", error);
+  add<CacheError>(module, "CacheError", error);
   const auto capture = add<CaptureError>(module, "CaptureError", error);
   add<TensorKindError>(module, "TensorKindError", capture);
   add<DataDependentError>(module, "DataDependentError", capture);

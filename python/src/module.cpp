@@ -4,11 +4,11 @@
 #include <antegrad/config.h>
 #include <torch/extension.h>
 
+#include "bundle.h"
 #include "checkpoint.h"
 #include "errors.h"
 #include "function.h"
 #include "hooks.h"
-#include "kernels.h"
 #include "logs.h"
 #include "memory.h"
 #include "numbers.h"
@@ -44,7 +44,7 @@ PYBIND11_MODULE(_C, module) {
   add_errors(module);
   add_logs(module);
   add_memory(module);
-  add_kernels(module);
+  add_bundle(module);
   add_reports(module);
   add_checkpoints(module);
   add_config(module);

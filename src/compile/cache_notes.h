@@ -1,21 +1,27 @@
 #pragma once
 
 /// \file
-/// Information about a program, besides its graphs, that a cache shared between processes would
-/// need. There is no such cache yet; the report shows this information.
+/// What a cache shared between processes must know of a program besides its graphs.
 
-#include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
+
+#include <string>
+#include <vector>
 
 #include "graph/graph.h"
 
 namespace antegrad::compiler {
 
-/// Adds the graph's calls of ag::opaque and its runtime objects to ProgramReport::cache_hashes and
-/// cache_bypass, each once.
-void note_code(const Graph& graph, ProgramReport& report);
+/// As in ProgramReport::cache_hashes and cache_bypass.
+struct CacheNotes {
+  std::vector<std::string> hashes = {};
+  std::vector<std::string> bypass = {};
+};
+
+/// Adds the graph's calls of ag::opaque and its runtime objects, each once.
+void note_code(const Graph& graph, CacheNotes& notes);
 
 /// The same for inlined hooks.
-void note_hooks(const detail::HookPair& hooks, ProgramReport& report);
+void note_hooks(const detail::HookPair& hooks, CacheNotes& notes);
 
 }  // namespace antegrad::compiler

@@ -375,7 +375,7 @@ void log_phases(const Graph& graph, const Phases& phases, size_t kernels) {
 Outcome<Compiler> compiler_for_kernels() {
   static const auto found = kernels::find_compiler("", std::chrono::seconds(10));
   if (found) return found;
-  const auto bundled = kernels::compiler_of_bundles();
+  const auto bundled = kernels::compiler_of_compiled();
   return bundled ? Outcome<Compiler>(*bundled) : found;
 }
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "compile/backward_variants.h"
+#include "compile/cached_plan.h"
 #include "compile/compile_logs.h"
 #include "compile/finish.h"
 #include "compile/kernel_plan.h"
@@ -84,7 +85,6 @@ std::vector<RecomputedNode> recomputed_in(const Graph& backward) {
 struct ToPlan {
   Graph joint;
   const ops::AttrTables& tables;
-  Measurements measured;
   const Options& options;
   const std::shared_ptr<const detail::HookPair>& hooks;
   int32_t first_hook = 0;  // PlannedPartition: free node ids
@@ -94,6 +94,7 @@ struct ToPlan {
 
 struct Finished {
   PlannedPartition planned;
+  PartitionRecord record = {};             // of the plan, if it is to be kept
   IdMap<ValueId, bool> saved = {};         // before hooks
   std::map<ValueId, int32_t> packed = {};  // Partition::packed
   std::vector<RecomputedNode> recomputed = {};
@@ -103,10 +104,10 @@ struct Finished {
   LoweredGraph forward = {}, backward = {};  // without their graphs
 };
 
-Finished plan_and_finish_once(const ToPlan& what, const LoweringRules& lowering,
-                              const PassContext& passes, const CompileLogs& logs, Stages& stages) {
-  Finished made{.planned = plan_partition(what.joint, what.measured, what.options, lowering,
-                                          what.hooks, what.first_hook, what.carry, passes)};
+Finished finish(PlannedPartition planned, bool records, const ToPlan& what,
+                const PassContext& passes, const CompileLogs& logs, Stages& stages) {
+  Finished made{.planned = std::move(planned)};
+  if (records) made.record = record_of(made.planned);
   auto& partition = made.partition;
   made.packed = made.planned.partition.packed;
   made.saved = saved_by(made.planned.partition);
@@ -163,26 +164,67 @@ bool leave_out_larger(const Finished& made, LoweringRules& lowering) {
   }
 }
 
+LoweringRules rules_of(const Options& options) {
+  return {.lowering = options.lowering,
+          .keep_slow_kernels = options.keep_slow_kernels,
+          .misses = std::make_shared<runtime::KernelMisses>()};
+}
+
 // A plan for a budget counts on kernels that may not prove themselves. Where they are missed, the
 // next plan knows; the last one has none.
-Finished plan_and_finish(const ToPlan& what, const PassContext& passes, const CompileLogs& logs,
-                         Stages& stages) {
+Finished plan_and_finish(const ToPlan& what, bool records, const PassContext& passes,
+                         const CompileLogs& logs, Stages& stages) {
   constexpr int kMostPlans = 3;
-  LoweringRules lowering{.lowering = what.options.lowering,
-                         .keep_slow_kernels = what.options.keep_slow_kernels,
-                         .misses = std::make_shared<runtime::KernelMisses>()};
-  auto made = plan_and_finish_once(what, lowering, passes, logs, stages);
-  while (leave_out_larger(made, lowering)) {
-    made = plan_and_finish_once(what, lowering, passes, logs, stages);
-  }
+  const auto measured = measure_for(what.joint, what.tables, what.options);
+  stages.end("measure");
+  auto lowering = rules_of(what.options);
+  const auto once = [&] {
+    return finish(plan_partition(what.joint, measured, what.options, lowering, what.hooks,
+                                 what.first_hook, what.carry, passes),
+                  records, what, passes, logs, stages);
+  };
+  auto made = once();
+  while (leave_out_larger(made, lowering)) made = once();
   for (int plans = 1; is_over_budget(made); ++plans) {
     lowering.copied_products = false;
     if (plans == kMostPlans) lowering.lowering = Lowering::off;
-    made = plan_and_finish_once(what, lowering, passes, logs, stages);
+    made = once();
   }
-  if (made.planned.lowering.lowering != what.options.lowering) {
-    made.forward.failure = "budget: no plan with generated kernels was found that keeps it";
+  return made;
+}
+
+// The plan of an earlier process; nothing if there is none, or if it does not do what it did there:
+// other kernels may have proved themselves here.
+std::optional<Finished> finish_cached(CachedPlan& cached, const ToPlan& what,
+                                      const PassContext& passes, const CompileLogs& logs,
+                                      Stages& stages) {
+  const auto record = cached.find();
+  stages.end("find plan");
+  if (!record) return std::nullopt;
+  try {
+    auto made = finish(planned_again(*record, what.joint, what.options, rules_of(what.options),
+                                     what.hooks, what.first_hook, passes),
+                       /*records=*/false, what, passes, logs, stages);
+    auto lowering = made.planned.lowering;
+    if (!is_over_budget(made) && !leave_out_larger(made, lowering)) return made;
+    cached.refuse("its kernels take more memory here");
+  } catch (const HookError&) {
+    throw;
+  } catch (const CaptureError&) {
+    throw;
+  } catch (const Error& error) {
+    cached.refuse(error.what());
   }
+  return std::nullopt;
+}
+
+Finished plan_or_find(CachedPlan& cached, const ToPlan& what, const PassContext& passes,
+                      const CompileLogs& logs, Stages& stages) {
+  if (!cached.active()) return plan_and_finish(what, false, passes, logs, stages);
+  if (auto made = finish_cached(cached, what, passes, logs, stages)) return std::move(*made);
+  auto made = plan_and_finish(what, true, passes, logs, stages);
+  cached.keep(made.record);
+  stages.end("keep plan");
   return made;
 }
 
@@ -217,16 +259,19 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   auto kept = BackwardVariants::keep(raw, joint, captured, passes);
   stages.end("simplify");
 
-  auto measured = measure_for(joint, captured.tables, options);
-  stages.end("measure");
+  CachedPlan cached(joint, options, hooks.get());
   // Other callables do not change the plan of this one.
   const bool carry = like != nullptr;
-  auto finished = plan_and_finish({std::move(joint), captured.tables, std::move(measured), options,
-                                   hooks, first_hook, carry, captured.backward_error == nullptr},
-                                  passes, logs, stages);
-  auto& [planned, saved, packed, recomputed, before_kernels, partition, tables, forward, backward] =
-      finished;
+  auto finished = plan_or_find(cached,
+                               {std::move(joint), captured.tables, options, hooks, first_hook,
+                                carry, captured.backward_error == nullptr},
+                               passes, logs, stages);
+  auto& [planned, record, saved, packed, recomputed, before_kernels, partition, tables, forward,
+         backward] = finished;
   before_kernels = {};
+  if (planned.lowering.lowering != options.lowering) {
+    forward.failure = "budget: no plan with generated kernels was found that keeps it";
+  }
 
   // Build.
   const auto plan = std::make_shared<const CallPlan>(partition.plan);
@@ -256,9 +301,9 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   stages.end("build");
 
   // Report, last: it says what the stages returned.
-  compiled.report =
-      program_report({options, captured.counts, captured.milliseconds, std::move(hash), joint_nodes,
-                      planned, partition, std::move(recomputed), hooks.get(), forward, backward});
+  compiled.report = program_report(
+      {options, captured.counts, captured.milliseconds, std::move(hash), joint_nodes, planned,
+       partition, std::move(recomputed), hooks.get(), forward, backward, cached.use()});
   stages.end("report");
   compiled.report.stages = stages.with(*passes.log);
   compiled.report.compile_ms = stages.milliseconds();

@@ -40,6 +40,18 @@ std::vector<hooks::HookCaptures> ways_to_pack(
   return ways;
 }
 
+// The hooks of the scope, or those of the packings that the plan chose.
+hooks::CapturedHooks captured_on(const Partition& partition, std::vector<hooks::HookCaptures>& ways,
+                                 bool of_scope, const Options& options, int32_t first_node) {
+  if (!of_scope) return hooks::capture_packed(ways, partition, first_node);
+  return hooks::capture_hooks(ways.front(), partition, options.saved_tensors_hooks_filtering_mode,
+                              first_node);
+}
+
+bool packs(const Partition& partition, const std::vector<hooks::HookCaptures>& ways) {
+  return !ways.empty() && !partition.plan.saved.empty();
+}
+
 std::string in_words(int64_t bytes) {
   return fmt::format("{} bytes ({})", bytes, precise_bytes_text(bytes));
 }
@@ -142,6 +154,13 @@ Machine machine_for(const Graph& joint, const Options& options) {
 
 }  // namespace
 
+void capture_hooks_of(PlannedPartition& planned, const Options& options,
+                      const std::shared_ptr<const detail::HookPair>& hooks, int32_t first_node) {
+  auto ways = ways_to_pack(planned.choice, hooks);
+  if (!packs(planned.partition, ways)) return;
+  planned.hooks = captured_on(planned.partition, ways, hooks != nullptr, options, first_node);
+}
+
 Measurements measure_for(const Graph& joint, const ops::AttrTables& tables,
                          const Options& options) {
   if (!has_backward(joint)) return {};
@@ -224,8 +243,8 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
     without_kernels = planned;
   }
   plan(kernels ? fused_nodes(joint, choice.symbols) : std::vector<bool>());
-  const bool packs = !ways.empty() && !planned.partition.plan.saved.empty();
-  if (!packs && !kernels) return planned;
+  const bool has_hooks = packs(planned.partition, ways);
+  if (!has_hooks && !kernels) return planned;
   // Plans for a budget know the size of most packed tensors, but not of arguments that hooks
   // replace, or of copies made for other strides; and they only guess what kernels write to memory.
   // If these exceed the budget, plan again with what is known now, and then with room for them, or
@@ -233,10 +252,8 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
   bool planned_anew = false;
   auto least = std::numeric_limits<int64_t>::max();
   while (true) {
-    if (packs) {
-      planned.hooks = hooks != nullptr ? hooks::capture_hooks(ways.front(), planned.partition,
-                                                              filter, first_node)
-                                       : hooks::capture_packed(ways, planned.partition, first_node);
+    if (has_hooks) {
+      planned.hooks = captured_on(planned.partition, ways, hooks != nullptr, options, first_node);
     }
     if (!planned.budget) return planned;
     const auto found = in_full(planned, kernels);

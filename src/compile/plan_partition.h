@@ -42,4 +42,9 @@ PlannedPartition plan_partition(Graph joint, Measurements measured, const Option
                                 const std::shared_ptr<const detail::HookPair>& hooks,
                                 int32_t first_node, bool carry, const PassContext& passes);
 
+/// Captures the hooks of a plan whose partition is made: PlannedPartition::hooks. The other
+/// parameters and errors are as in plan_partition().
+void capture_hooks_of(PlannedPartition& planned, const Options& options,
+                      const std::shared_ptr<const detail::HookPair>& hooks, int32_t first_node);
+
 }  // namespace antegrad::compiler

@@ -72,9 +72,17 @@ void report_hooks(const ReportSources& sources, ProgramReport& report) {
   report.hooks = sources.planned.hooks.names;
   report.hooked = sources.planned.hooks.hooked_texts;
   report.not_hooked = sources.planned.hooks.not_hooked_texts;
-  note_code(sources.partition.forward, report);
-  note_code(sources.partition.backward, report);
-  if (sources.hooks != nullptr) note_hooks(*sources.hooks, report);
+}
+
+void report_cache(const ReportSources& sources, ProgramReport& report) {
+  CacheNotes notes;
+  note_code(sources.partition.forward, notes);
+  note_code(sources.partition.backward, notes);
+  if (sources.hooks != nullptr) note_hooks(*sources.hooks, notes);
+  report.cache_hashes = std::move(notes.hashes);
+  report.cache_bypass = std::move(notes.bypass);
+  report.plan_cache = sources.cache.word;
+  report.plan_cache_reason = sources.cache.why;
 }
 
 void report_kernels(const ReportSources& sources, ProgramReport& report) {
@@ -102,6 +110,7 @@ ProgramReport program_report(const ReportSources& sources) {
   report_donated(sources.partition, report);
   report_memory(sources, report);
   report_hooks(sources, report);
+  report_cache(sources, report);
   report_kernels(sources, report);
   return report;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capture/capture.h"
+#include "compile/cached_plan.h"
 #include "compile/lowering.h"
 #include "compile/plan_partition.h"
 
@@ -35,6 +36,7 @@ struct ReportSources {
   const detail::HookPair* hooks;  ///< inlined hooks; null for none
   const LoweredGraph& forward;    ///< kernels, without the graph
   const LoweredGraph& backward;
+  const CacheUse& cache;  ///< what became of the plan
 };
 
 /// Reads compile_ms last, so that it covers everything before.

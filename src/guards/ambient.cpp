@@ -40,6 +40,15 @@ Ambient Ambient::now() {
   return a;
 }
 
+std::string Ambient::text() const {
+  std::string text;
+#define AG_SHOW(type, name, value) \
+  text += c10::str(text.empty() ? "" : ", ", #name, " ", shown(name));
+  AG_AMBIENT(AG_SHOW)
+#undef AG_SHOW
+  return text;
+}
+
 std::string Ambient::difference(const Ambient& now) const {
 #define AG_COMPARE(type, name, value) \
   if (name != now.name) return changed(#name, shown(name), shown(now.name));

@@ -60,6 +60,8 @@ struct Ambient {
 
   static Ambient now();
   friend bool operator==(const Ambient&, const Ambient&) = default;
+  /// All switches: "grad_mode 1, inference_mode 0, …".
+  std::string text() const;
   /// The first switch that differs, with both values: "grad_mode was 1, is 0"; empty when equal.
   std::string difference(const Ambient& now) const;
 };

@@ -15,8 +15,8 @@
 #include <fmt/ranges.h>
 
 #include "cost/rates_file.h"
+#include "files/private_folder.h"
 #include "graph/hash.h"
-#include "kernels/folder.h"
 #include "kernels/stub.h"
 
 namespace antegrad::kernels {
@@ -55,7 +55,7 @@ std::shared_ptr<Slot> slot_of(const Hash128& key, const std::string& code) {
 /// Outlive all threads. Bundles are never removed, so what is found in them stays.
 struct Bundles {
   std::mutex lock;
-  std::list<Bundle> all;
+  std::list<CompiledKernels> all;
 
   static Bundles& of_process() {
     static auto& bundles = *new Bundles;
@@ -65,7 +65,7 @@ struct Bundles {
   /// Null if no bundle has the code as this compiler makes it.
   const std::string* library(const std::string& code, const Compiler& compiler) {
     const std::lock_guard guard(lock);
-    for (const Bundle& bundle : all) {
+    for (const CompiledKernels& bundle : all) {
       if (!(bundle.compiler == compiler)) continue;
       const auto found = bundle.libraries.find(code);
       if (found != bundle.libraries.end()) return &found->second;
@@ -94,15 +94,17 @@ std::string code_of(const Source& source, const std::vector<std::string>& argume
 /// Everything that the library follows from, in text: the start of its record.
 std::string description(const Source& source, const Compiler& compiler,
                         const std::vector<std::string>& arguments) {
-  return fmt::format(
-      "antegrad kernels 1\nsource {}\ncompiler {}: {}\narguments {}\nneeded {}\nfor {}\n",
-      to_string(hash_of_bytes(source.text)), fmt::join(compiler.command, " "), compiler.version,
-      fmt::join(arguments, " "), fmt::join(source.needed, " "), source.made_for);
+  return fmt::format("{}source {}\ncompiler {}: {}\narguments {}\nneeded {}\nfor {}\n", kRecord,
+                     to_string(hash_of_bytes(source.text)), fmt::join(compiler.command, " "),
+                     compiler.version, fmt::join(arguments, " "), fmt::join(source.needed, " "),
+                     source.made_for);
 }
+
+using OpenedFolder = antegrad::Outcome<PrivateFolder, FolderFailure>;
 
 class Builder {
  public:
-  Builder(const Compiler& compiler, const Settings& settings, const Outcome<Folder>& folder)
+  Builder(const Compiler& compiler, const Settings& settings, const OpenedFolder& folder)
       : compiler_(compiler), settings_(settings), folder_(folder) {}
 
   Outcome<Built> build(const Source& source) {
@@ -157,33 +159,33 @@ class Builder {
 
   std::optional<Failure> make(const Source& source, const std::vector<std::string>& arguments,
                               const std::string& name, const std::string& record, Built& built) {
-    if (!folder_) return folder_.failure();
-    Folder::Entry entry = folder_->read(name, record);
+    if (!folder_) return failure_of(folder_.failure());
+    PrivateFolder::Entry entry = folder_->read(name, record);
     built.from = Built::From::folder;
     built.damage = std::move(entry.damage);
-    if (entry.library.empty()) {
+    if (entry.bytes.empty()) {
       auto work = folder_->work();
-      if (!work) return work.failure();
-      if (auto failure = work->write(kSourceFile, source.text)) return failure;
+      if (!work) return failure_of(work.failure());
+      if (auto failure = work->write(kSourceFile, source.text)) return failure_of(*failure);
       for (size_t i = 0; i < source.needed.size(); ++i) {
         auto failure = work->write(fmt::format("stub{}.so", i), stub_library(source.needed[i]));
-        if (failure) return failure;
+        if (failure) return failure_of(*failure);
       }
       if (auto failure = compile(compiler_, arguments, work->directory(), settings_.time_limit)) {
         return failure;
       }
-      entry = folder_->keep(*work, name, record);
+      entry = folder_->keep(*work, kLibraryFile, name, record);
       built.from = Built::From::compiler;
       if (!entry.damage.empty()) built.damage = std::move(entry.damage);
-      if (entry.library.empty()) return Failure{Reason::compiler_failed, built.damage};
+      if (entry.bytes.empty()) return Failure{Reason::compiler_failed, built.damage};
       compiled_ = true;
     }
-    return load(entry.library, source, entry.file, built);
+    return load(entry.bytes, source, entry.file, built);
   }
 
   const Compiler& compiler_;
   const Settings& settings_;
-  const Outcome<Folder>& folder_;
+  const OpenedFolder& folder_;
   std::atomic<bool> compiled_ = false;
 };
 
@@ -222,7 +224,7 @@ std::string folder_of(const Settings& settings) {
 
 std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
                                   const Settings& settings) {
-  const auto folder = Folder::open(folder_of(settings));
+  const auto folder = PrivateFolder::open(folder_of(settings), kEntrySuffix);
   std::vector<Outcome<Built>> results(sources.size(), Failure{Reason::not_loadable, ""});
   Builder builder(compiler, settings, folder);
   std::atomic<size_t> next = 0;
@@ -241,13 +243,14 @@ std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compile
   return results;
 }
 
-void use_bundle(Bundle bundle) {
+void use_compiled(CompiledKernels compiled) {
+  if (compiled.libraries.empty()) return;
   Bundles& bundles = Bundles::of_process();
   const std::lock_guard guard(bundles.lock);
-  bundles.all.push_back(std::move(bundle));
+  bundles.all.push_back(std::move(compiled));
 }
 
-std::optional<Compiler> compiler_of_bundles() {
+std::optional<Compiler> compiler_of_compiled() {
   Bundles& bundles = Bundles::of_process();
   const std::lock_guard guard(bundles.lock);
   return bundles.all.empty() ? std::nullopt : std::optional(bundles.all.front().compiler);

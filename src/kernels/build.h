@@ -17,9 +17,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "kernels/bundle.h"
+#include "kernels/compiled_kernels.h"
 #include "kernels/compiler.h"
 #include "kernels/library.h"
 #include "kernels/outcome.h"
@@ -33,6 +34,10 @@ struct Settings {
   int64_t folder_bytes = int64_t{256} << 20;     ///< that the folder may take
   unsigned parallel = 0;                         ///< compilers at once; 0: one a core
 };
+
+/// Of the files in that folder (PrivateFolder), and the first words of their records.
+inline constexpr const char* kEntrySuffix = ".so";
+inline constexpr std::string_view kRecord = "antegrad kernels 2\n";
 
 /// The folder of compiled files; empty if no place for it is known.
 std::string folder_of(const Settings& settings);
@@ -60,11 +65,11 @@ struct Built {
 std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
                                   const Settings& settings);
 
-/// From now on build() takes libraries of this bundle where it is asked for what its compiler would
-/// make, on whichever machine that was: whether they are right here, who calls build() has to know.
-void use_bundle(Bundle bundle);
-/// The compiler of the first bundle; nothing without a bundle.
-std::optional<Compiler> compiler_of_bundles();
+/// From now on build() takes these libraries where it is asked for what their compiler would make,
+/// on whichever machine that was: whether they are right here, who calls build() has to know.
+void use_compiled(CompiledKernels compiled);
+/// The compiler of the first of these; nothing if there are none.
+std::optional<Compiler> compiler_of_compiled();
 /// The libraries that this process holds, as in a bundle.
 std::map<std::string, std::string> loaded_libraries();
 

@@ -16,4 +16,13 @@ std::string_view to_string(Reason reason) {
   return "";
 }
 
+Failure failure_of(const FolderFailure& failure) {
+  switch (failure.kind) {
+    case FolderFailure::Kind::refused: return {Reason::folder_refused, failure.text};
+    case FolderFailure::Kind::not_writable: return {Reason::folder_not_writable, failure.text};
+    case FolderFailure::Kind::full: return {Reason::disk_full, failure.text};
+  }
+  return {Reason::folder_refused, failure.text};
+}
+
 }  // namespace antegrad::kernels

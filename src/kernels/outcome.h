@@ -1,14 +1,15 @@
 #pragma once
 
 /// \file
-/// A value, or the reason why there is none. Nothing in this folder throws on the way of training:
-/// without compiled kernels a program runs libtorch's, and the caller counts the reasons.
+/// Why there are no functions. Nothing in this folder throws on the way of training: without
+/// compiled kernels a program runs libtorch's, and the caller counts the reasons.
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
+
+#include "files/outcome.h"
+#include "files/private_folder.h"
 
 namespace antegrad::kernels {
 
@@ -31,22 +32,10 @@ struct Failure {
   std::string text;  ///< what was found, in words; starts with a lower-case letter, no full stop
 };
 
+/// What a failure of the folder of compiled files means here.
+Failure failure_of(const FolderFailure& failure);
+
 template <class T>
-class Outcome {
- public:
-  Outcome(T value) : state_(std::move(value)) {}
-  Outcome(Failure failure) : state_(std::move(failure)) {}
-
-  explicit operator bool() const { return state_.index() == 0; }
-  T& operator*() { return std::get<0>(state_); }
-  const T& operator*() const { return std::get<0>(state_); }
-  T* operator->() { return &**this; }
-  const T* operator->() const { return &**this; }
-  /// Only if there is no value.
-  const Failure& failure() const { return std::get<1>(state_); }
-
- private:
-  std::variant<T, Failure> state_;
-};
+using Outcome = antegrad::Outcome<T, Failure>;
 
 }  // namespace antegrad::kernels

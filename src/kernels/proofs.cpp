@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/folder.h"
+#include "files/private_folder.h"
 
 namespace antegrad::kernels {
 namespace {
@@ -46,7 +46,7 @@ std::string line_of(const std::string& hash, const RunTimes& times) {
 }  // namespace
 
 Proofs::Proofs(std::string folder) : folder_(std::move(folder)) {
-  const auto opened = Folder::open(folder_);
+  const auto opened = PrivateFolder::open(folder_, kEntrySuffix);
   if (!opened) return;
   const std::string text = opened->read_list(kFile, kMostBytes);
   for (size_t begin = 0; begin < text.size();) {
@@ -91,7 +91,7 @@ bool Proofs::is_in(const std::set<std::string>& facts, const Hash128& about) con
 }
 
 void Proofs::keep(const std::string& line) const {
-  const auto opened = Folder::open(folder_);
+  const auto opened = PrivateFolder::open(folder_, kEntrySuffix);
   if (opened) opened->add_to_list(kFile, line + "\n", kMostBytes);
 }
 

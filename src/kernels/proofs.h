@@ -2,7 +2,7 @@
 
 /// \file
 /// Which kernels proved themselves on this machine, which of two forms did not, and how long they
-/// took: kept between processes in a file of the private folder (folder.h). What a fact is about is
+/// took: kept between processes in a file of a private folder. What a fact is about is
 /// a hash.
 ///
 /// Processes append to it without locks. A line that is not whole, or a file that is not this

@@ -36,6 +36,7 @@ constexpr LogRow kRows[] = {
      "the predicted peak of each program; what could not be measured on this machine; "
      "with + the memory alive at each operator"},
     {"shapes", "operators without a shape function, and differences that cross-checks found"},
+    {"cache", "plans on disk that were not used, or could not be kept; with + each that was used"},
     {"kernels", "why libtorch's kernels run where kernels could be generated"},
     {"ops", "custom operators that do not do what their schemas say"},
 };

@@ -23,6 +23,7 @@ enum class Log : uint8_t {
   partition,
   memory,
   shapes,
+  cache,
   kernels,
   ops
 };

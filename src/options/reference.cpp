@@ -10,7 +10,7 @@ namespace {
 
 using enum Counterpart;
 
-constexpr std::string_view kNoCache = "nothing is cached on disk";
+constexpr std::string_view kNoRemote = "plans are kept on disk, and go elsewhere in a bundle";
 constexpr std::string_view kNoRanks = "programs that span several ranks are not captured";
 constexpr std::string_view kNoFakeTensors =
     "stand-ins take their metadata from a shape function or the Meta kernel";
@@ -29,14 +29,15 @@ constexpr ReferenceOption kReference[] = {
     {"treat_parameters_as_free_to_save", same},
     {"cse", none, {}, "always on; it changes no bits"},
     {"unsafe_treat_script_objects_as_zero_size", none, {}, "objects that are not tensors are not values of a graph"},
-    {"enable_autograd_cache", not_yet, {}, kNoCache},
-    {"autograd_cache_allow_custom_autograd_functions", not_yet, {}, kNoCache},
-    {"bundled_autograd_cache", not_yet, {}, kNoCache},
-    {"bypass_autograd_cache_key", not_yet, {}, kNoCache},
-    {"autograd_cache_normalize_inputs", not_yet, {}, kNoCache},
+    {"enable_autograd_cache", same, {}, "what is kept is the plan; graphs are captured in each process"},
+    {"autograd_cache_allow_custom_autograd_functions", none, {},
+     "always allowed: what they compute is in the graph, which is captured in each process"},
+    {"bundled_autograd_cache", none, {}, "plans and kernels are kept apart; save_bundle() writes both into one file"},
+    {"bypass_autograd_cache_key", none, {}, "a key is a hash of the graph as captured; there is nothing in it that cannot be hashed"},
+    {"autograd_cache_normalize_inputs", none, {}, "names of inputs are no part of keys"},
     {"check_custom_op_aliasing", same, {}, "at every call, not only the first; a program uses a copy of what it warns of"},
     {"error_on_custom_op_aliasing", same, {}, "off by default, also where the variable CI is set"},
-    {"enable_remote_autograd_cache", not_yet, {}, kNoCache},
+    {"enable_remote_autograd_cache", not_yet, {}, kNoRemote},
     {"view_replay_for_aliased_outputs", none, {}, "autograd makes resulting views on their bases, as in eager"},
     {"max_dist_from_bw", same},
     {"ban_recompute_used_far_apart", same},
@@ -79,14 +80,14 @@ constexpr ReferenceOption kReference[] = {
     {"force_non_lazy_backward_lowering", none, {},
      "the usual backward is compiled with its forward; those for other forms of tangents when they are needed"},
     {"_test_disable_functionalization", none, {}, "captures always functionalise"},
-    {"strict_autograd_cache", not_yet, {}, kNoCache},
+    {"strict_autograd_cache", same, {}, "an error of its own, `CacheError`"},
     {"unsafe_allow_optimization_of_collectives", not_yet, {}, kNoRanks},
     {"disable_guess_zero_tangent_for_mutated_input_subclass", none, {}, "tensor subclasses are refused"},
     {"guess_tangent_strides_as_outputs", none, {}, "nothing is guessed: tangents keep their strides"},
     {"_sync_decision_cross_ranks", not_yet, {}, kNoRanks},
     {"saved_tensors_hooks_filtering_mode", same},
     {"joint_custom_pass", same, {}, "the name of a pass over the graph's text (passes.md), not a function over an FX graph"},
-    {"force_autograd_cache", not_yet, {}, kNoCache},
+    {"force_autograd_cache", none, {}, "on wherever plans can be kept"},
     {"selective_decompose", none, {}, "operators are captured below autograd, and called, without decomposition"},
     {"enable_complex_wrapper", none, {}, "complex tensors are captured as they are"},
 };

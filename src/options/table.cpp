@@ -139,8 +139,13 @@ constexpr OptionRow kRows[] = {
      "machine and kept in `cache_dir`; or a run of each kind of operator call, once per process, with which plans vary",
      "budget.md#times"},
     {"cache_dir", OptionGroup::partition, as(OptionKind::path, member<&Options::cache_dir>()), kPartition, kNotInKey,
-     "directory for what is measured once per machine; if empty, `$XDG_CACHE_HOME/antegrad` or `~/.cache/antegrad`",
-     "budget.md#times"},
+     "directory for what is kept between processes: plans, and what is measured once per machine; if empty, "
+     "`$XDG_CACHE_HOME/antegrad` or `~/.cache/antegrad`",
+     "cache.md"},
+    {"enable_autograd_cache", OptionGroup::partition, member<&Options::enable_autograd_cache>(), kPartition, kNotInKey,
+     "whether plans are kept on disk, and taken from there by later processes", "cache.md"},
+    {"strict_autograd_cache", OptionGroup::partition, member<&Options::strict_autograd_cache>(), kPartition, kNotInKey,
+     "whether a program whose plan cannot be kept on disk is a `CacheError`", "cache.md#what-is-not-kept"},
     {"memory_budget_compressors", OptionGroup::partition, member<&Options::budget, &BudgetOptions::compressors>(), kPartition,
      kInKey,
      "compressors with which plans for `memory_budget` and `memory_share` may pack saved tensors, if that takes less time than "

@@ -318,7 +318,8 @@ std::vector<Effect> budgets() {
        {"memory_share=0.25"},
        [](const Options& options) {
          const TemporaryFolder folder;
-         program_of_gpt(Options(options).with_cache_dir(folder.path()));
+         program_of_gpt(
+             Options(options).with_cache_dir(folder.path()).with_enable_autograd_cache(false));
          return std::string(folder.is_empty() ? "by a roofline" : "by measured rates");
        },
        "by measured rates",
@@ -333,6 +334,31 @@ std::vector<Effect> budgets() {
        },
        "elsewhere",
        "rates"},
+      {"enable_autograd_cache",
+       "false",
+       {"memory_share=0.25", "budget_profile=off"},
+       [](const Options& options) {
+         const TemporaryFolder folder;
+         program_of_gpt(Options(options).with_cache_dir(folder.path()));
+         return std::string(folder.is_empty() ? "nothing kept" : "a plan");
+       },
+       "a plan",
+       "nothing kept"},
+      {"strict_autograd_cache",
+       "true",
+       {"memory_share=0.25", "budget_profile=off"},
+       [](const Options& options) -> std::string {
+         const SavedTensorHooks hooks([](const at::Tensor& x) { return x * 2; },
+                                      [](const at::Tensor& x) { return x / 2; },
+                                      {.inlineable = true});
+         try {
+           return program_of_gpt(options).plan_cache;
+         } catch (const CacheError&) {
+           return "refused";
+         }
+       },
+       "bypass",
+       "refused"},
       {"memory_budget_compressors",
        "bf16",
        {"memory_share=0.1", "budget_profile=off"},

@@ -49,14 +49,14 @@ def test_without_a_compiler_libtorchs_kernels_run(tmp_path):
 
 
 def test_kernels_travel_in_a_file(tmp_path):
-    file = str(tmp_path / "app.kernels")
-    saved = train(tmp_path, after=f"antegrad.save_kernels({file!r})")
+    file = str(tmp_path / "app.bundle")
+    saved = train(tmp_path, after=f"antegrad.save_bundle({file!r})")
     assert saved.returncode == 0, saved.stderr
-    loaded = train("/proc/none", before=f"antegrad.load_kernels({file!r})", PATH="", CC="")
+    loaded = train("/proc/none", before=f"antegrad.load_bundle({file!r})", PATH="", CC="")
     assert loaded.returncode == 0, loaded.stderr
     assert loaded.stdout == saved.stdout
     with pytest.raises(antegrad.InputError, match="No such file"):
-        antegrad.load_kernels(str(tmp_path / "none"))
+        antegrad.load_bundle(str(tmp_path / "none"))
 
 
 def test_a_compiler_that_fails_is_named(tmp_path):

@@ -1,9 +1,14 @@
 #include <bit>
+#include <functional>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include <antegrad/error.h>
 
+#include "cache/bundle.h"
+#include "explain/record.h"
+#include "graph/call_plan.h"
 #include "graph/compare.h"
 #include "graph/hash.h"
 #include "graph/pack.h"
@@ -198,6 +203,70 @@ TEST(TextFuzz, DamagedTextParsesOrIsAGraphErrorWithItsPlace) {
   }
   EXPECT_GT(parsed, 0);
   EXPECT_GT(refused, 0);
+}
+
+// A reader that takes damaged text for what it is: it returns, or throws one of ours.
+template <class Read>
+void expect_read_or_refused(const std::function<std::string(uint64_t)>& text_of, const Read& read) {
+  int accepted = 0, refused = 0;
+  for (int seed = 0; seed < cases(2000); ++seed) {
+    std::mt19937_64 random(static_cast<uint64_t>(seed));
+    const std::string text = damaged(text_of(static_cast<uint64_t>(seed % 50)), random);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    try {
+      read(text);
+      ++accepted;
+    } catch (const Error&) {
+      ++refused;
+    }
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(refused, 0);
+}
+
+TEST(TextFuzz, DamagedRecordsAreReadOrRefused) {
+  expect_read_or_refused(
+      [](uint64_t seed) {
+        const Graph graph = RandomGraph(seed).joint(8);
+        PartitionChoice choice;
+        choice.measured.scratch = {0, 64, 128};
+        choice.measured.seconds = {-1, 0.5};
+        auto record = make_record(default_partition(graph), choice);
+        record.more["schedule"] = {{"planned", true}, {"forget", {{1, 2}}}};
+        return to_text(record);
+      },
+      [](const std::string& text) {
+        const auto record = parse_record(text);
+        EXPECT_EQ(to_text(parse_record(to_text(record))), to_text(record));
+      });
+}
+
+TEST(TextFuzz, DamagedCallPlansAreReadOrRefused) {
+  expect_read_or_refused(
+      [](uint64_t seed) { return to_text(default_partition(RandomGraph(seed).joint(8)).plan); },
+      [](const std::string& text) {
+        const auto plan = parse_call_plan(text);
+        EXPECT_EQ(parse_call_plan(to_text(plan)), plan);
+      });
+}
+
+// Their sum is right, as somebody would make it who wants them to be read.
+TEST(TextFuzz, DamagedBundlesAreReadOrRefused) {
+  expect_read_or_refused(
+      [](uint64_t seed) {
+        Bundle bundle;
+        bundle.kernels.compiler = {.command = {"cc"}, .version = "cc"};
+        bundle.kernels.libraries = {{"a", std::string(seed, 'x')}, {"b", "y"}};
+        bundle.kernels.facts = {"proven 1"};
+        bundle.plans = {{std::string(kPlanRecord), "{}"}};
+        std::string text = bundle_text(bundle);
+        const size_t head = text.find('\n') + 1;
+        return text.substr(head, text.find('\n', head) - head);
+      },
+      [](const std::string& head) {
+        const std::string all = "antegrad bundle 1\n" + head + "\n" + std::string(9, 'x') + "y";
+        bundle_of_text(all + "\nsum " + to_string(hash_of_bytes(all)) + "\n");
+      });
 }
 
 }  // namespace text_fuzz_test

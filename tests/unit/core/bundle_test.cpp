@@ -1,6 +1,6 @@
-// Bundles of compiled kernels: what is written is read, and nothing that is damaged.
+// Bundles of plans and kernels: what is written is read, and nothing that is damaged.
 
-#include "kernels/bundle.h"
+#include "cache/bundle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,22 +18,23 @@ namespace antegrad::testing {
 namespace bundle_test {
 
 using kernels::Built;
-using kernels::Bundle;
 using ::testing::HasSubstr;
 
 Bundle example() {
-  return {.compiler = {.command = {"/usr/bin/cc", "-pipe"}, .version = "cc \"12\" \xff"},
-          .made_for = "a CPU",
-          .libraries = {{"00aa", std::string("\0\x7f"
-                                             "ELF\nsum",
-                                             8)},
-                        {"00bb", ""}},
-          .facts = {"proven 0123", "times 0123 4 5"}};
+  return {
+      .kernels = {.compiler = {.command = {"/usr/bin/cc", "-pipe"}, .version = "cc \"12\" \xff"},
+                  .made_for = "a CPU",
+                  .libraries = {{"00aa", std::string("\0\x7f"
+                                                     "ELF\nsum",
+                                                     8)},
+                                {"00bb", ""}},
+                  .facts = {"proven 0123", "times 0123 4 5"}},
+      .plans = {{"antegrad plan 1\ngraph 01\n", "{\n}"}, {"antegrad plan 1\n", ""}}};
 }
 
 std::string error_of(const std::string& bytes) {
   try {
-    kernels::bundle_of_text(bytes);
+    bundle_of_text(bytes);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -42,13 +43,13 @@ std::string error_of(const std::string& bytes) {
 
 TEST(Bundle, IsReadAsItWasWritten) {
   Bundle expected = example();
-  expected.compiler.version = "cc \"12\" \xef\xbf\xbd";  // as far as JSON holds it
-  EXPECT_EQ(kernels::bundle_of_text(kernels::bundle_text(example())), expected);
-  EXPECT_EQ(kernels::bundle_of_text(kernels::bundle_text(Bundle())), Bundle());
+  expected.kernels.compiler.version = "cc \"12\" \xef\xbf\xbd";  // as far as JSON holds it
+  EXPECT_EQ(bundle_of_text(bundle_text(example())), expected);
+  EXPECT_EQ(bundle_of_text(bundle_text(Bundle())), Bundle());
 }
 
 TEST(Bundle, EveryChangedAddedOrMissingByteIsFound) {
-  const std::string text = kernels::bundle_text(example());
+  const std::string text = bundle_text(example());
   for (size_t i = 0; i < text.size(); ++i) {
     std::string changed = text;
     changed[i] = static_cast<char>(changed[i] ^ 1);
@@ -56,30 +57,30 @@ TEST(Bundle, EveryChangedAddedOrMissingByteIsFound) {
     EXPECT_NE(error_of(text.substr(0, i)), "") << i;
   }
   EXPECT_THAT(error_of(text + "x"), HasSubstr("its sum is another one"));
-  EXPECT_THAT(error_of("antegrad kernels bundle 2\n"), HasSubstr("begins in another way"));
+  EXPECT_THAT(error_of("antegrad bundle 2\n"), HasSubstr("begins in another way"));
 }
 
 TEST(Bundle, AFileOfOthersIsNotRead) {
   const TemporaryFolder folder;
   const std::string file = folder / "kernels.bundle";
-  kernels::write_bundle(example(), file);
-  EXPECT_EQ(kernels::read_bundle(file).libraries, example().libraries);
+  write_bundle(example(), file);
+  EXPECT_EQ(read_bundle(file).plans, example().plans);
   ASSERT_EQ(::chmod(file.c_str(), 0664), 0);
-  EXPECT_THROW(kernels::read_bundle(file), InputError);
+  EXPECT_THROW(read_bundle(file), InputError);
   ASSERT_EQ(::chmod(file.c_str(), 0444), 0);
-  EXPECT_NO_THROW(kernels::read_bundle(file));
-  EXPECT_THROW(kernels::read_bundle(folder / "none"), InputError);
-  EXPECT_THROW(kernels::read_bundle("/"), InputError);
+  EXPECT_NO_THROW(read_bundle(file));
+  EXPECT_THROW(read_bundle(folder / "none"), InputError);
+  EXPECT_THROW(read_bundle("/"), InputError);
 }
 
 TEST(Bundle, WhatCannotBeWrittenLeavesTheFileAsItWas) {
   const TemporaryFolder folder;
-  EXPECT_THROW(kernels::write_bundle(example(), folder / "none/kernels.bundle"), InputError);
+  EXPECT_THROW(write_bundle(example(), folder / "none/kernels.bundle"), InputError);
   const std::string file = folder / "kernels.bundle";
-  kernels::write_bundle(example(), file);
+  write_bundle(example(), file);
   ASSERT_EQ(::mkdir((file + "." + std::to_string(::getpid()) + ".part").c_str(), 0700), 0);
-  EXPECT_THROW(kernels::write_bundle(Bundle(), file), InputError);
-  EXPECT_EQ(kernels::read_bundle(file).libraries, example().libraries);
+  EXPECT_THROW(write_bundle(Bundle(), file), InputError);
+  EXPECT_EQ(read_bundle(file).plans, example().plans);
 }
 
 // As on a machine that has neither a compiler nor a folder to write to.
@@ -94,15 +95,15 @@ TEST(Bundle, NeedsNoCompilerAndNoFolder) {
   ASSERT_TRUE(built[0]) << built[0].failure().text;
   const kernels::Compiler none{.command = {folder / "none"}, .version = "none"};
   Bundle bundle;
-  bundle.compiler = none;
-  bundle.libraries = kernels::loaded_libraries();
-  ASSERT_EQ(bundle.libraries.size(), 1U);
+  bundle.kernels.compiler = none;
+  bundle.kernels.libraries = kernels::loaded_libraries();
+  ASSERT_EQ(bundle.kernels.libraries.size(), 1U);
 
   settings.folder = "/proc/none";
   const auto failed = kernels::build({&source, 1}, none, settings);
   EXPECT_FALSE(failed[0]);
-  kernels::use_bundle(kernels::bundle_of_text(kernels::bundle_text(bundle)));
-  ASSERT_EQ(kernels::compiler_of_bundles(), none);
+  kernels::use_compiled(bundle_of_text(bundle_text(bundle)).kernels);
+  ASSERT_EQ(kernels::compiler_of_compiled(), none);
   built = kernels::build({&source, 1}, none, settings);
   ASSERT_TRUE(built[0]) << built[0].failure().text;
   EXPECT_EQ(built[0]->from, Built::From::bundle);

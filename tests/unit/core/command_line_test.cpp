@@ -8,11 +8,11 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "cache/bundle.h"
 #include "explain/record.h"
 #include "explain/replay.h"
 #include "graph/graph_file.h"
 #include "graphs.h"
-#include "kernels/bundle.h"
 #include "options/reference.h"
 #include "support/folder.h"
 
@@ -56,11 +56,14 @@ TEST(CommandLine, PrintsWhatParsesBack) {
 TEST(CommandLine, BundleShowsWhatIsInIt) {
   const TemporaryFolder folder;
   const std::string file = folder / "kernels.bundle";
-  kernels::Bundle bundle;
-  bundle.compiler = {.command = {"cc"}, .version = "cc 12"};
-  bundle.libraries = {{"00aa", std::string(2048, 'x')}, {"00bb", "y"}};
-  bundle.facts = {"proven 01", "proven 02", "disproven 03", "times 01 2 3"};
-  kernels::write_bundle(bundle, file);
+  Bundle bundle;
+  bundle.kernels = {.compiler = {.command = {"cc"}, .version = "cc 12"},
+                    .made_for = "a CPU",
+                    .libraries = {{"00aa", std::string(2048, 'x')}, {"00bb", "y"}},
+                    .facts = {"proven 01", "proven 02", "disproven 03", "times 01 2 3"}};
+  bundle.plans = {{"antegrad plan 1\n", "{}"}};
+  write_bundle(bundle, file);
+  expect(run("bundle " + file), 0, "plans          1\n");
   expect(run("bundle " + file), 0, "kernels        2, 2049 B");
   expect(run("bundle " + file), 0, "2 passed, 1 failed");
   const auto json = nlohmann::json::parse(run("bundle --json " + file).out);

@@ -105,12 +105,15 @@ TEST(Partitioner, RowsAreInTheOrderOfTheEnum) {
 }
 
 TEST(Partitioner, EachOptionOfTheStageIsRead) {
-  // Options that no row reads: the partitioner itself, passes before it, and what hooks do.
+  // Options that no row reads: the partitioner itself, passes before it, the
+  // cache of plans, and what hooks do.
   std::set<std::string_view> read = {"partition",
                                      "verify_graphs",
                                      "dump_dir",
                                      "disabled_passes",
                                      "joint_custom_pass",
+                                     "enable_autograd_cache",
+                                     "strict_autograd_cache",
                                      "saved_tensors_hooks_filtering_mode",
                                      "activation_reload_prefetch"};
   for (const Partitioner partitioner :

@@ -1,4 +1,4 @@
-#include "kernels/folder.h"
+#include "files/private_folder.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,16 +18,15 @@
 
 #include <fmt/format.h>
 
+#include "files/ownership.h"
 #include "graph/hash.h"
-#include "kernels/compiler.h"
-#include "kernels/ownership.h"
 
-namespace antegrad::kernels {
+namespace antegrad {
 namespace {
 
 constexpr off_t kLargestEntry = off_t{1} << 30;
 constexpr time_t kHour = 3600;
-constexpr std::string_view kWorkPrefix = "work.", kEntrySuffix = ".so";
+constexpr std::string_view kWorkPrefix = "work.";
 
 bool is_private(const struct stat& status) {
   return status.st_uid == ::geteuid() && only_owner_writes(status);
@@ -39,13 +38,11 @@ bool is_own_file(const File& file, size_t bytes) {
          std::cmp_less_equal(status.st_size, bytes);
 }
 
-Failure no_writing(int error, const std::string& what) {
-  const bool full = error == ENOSPC || error == EDQUOT;
-  return {full ? Reason::disk_full : Reason::folder_not_writable, what + ": " + error_text(error)};
-}
+using Kind = FolderFailure::Kind;
 
-std::string full_record(std::string_view record, std::string_view library) {
-  return fmt::format("\n{}library {}\n", record, to_string(hash_of_bytes(library)));
+FolderFailure no_writing(int error, const std::string& what) {
+  const bool full = error == ENOSPC || error == EDQUOT;
+  return {full ? Kind::full : Kind::not_writable, what + ": " + error_text(error)};
 }
 
 /// Makes the folder and those above it, as far as they are missing. 0, or an error number.
@@ -89,39 +86,57 @@ void remove_work(int folder, const std::string& name) {
 }
 
 /// Its time of modification is that of its last use, since many systems do not note reading.
-void mark_used(const File& file, const struct stat& status) {
-  if (::time(nullptr) - status.st_mtime > kHour) ::futimens(file.number(), nullptr);
+void mark_used(const File& file) {
+  struct stat status {};
+  if (::fstat(file.number(), &status) == 0 && ::time(nullptr) - status.st_mtime > kHour) {
+    ::futimens(file.number(), nullptr);
+  }
 }
 
 }  // namespace
 
-Outcome<Folder> Folder::open(const std::string& path) {
+std::string full_record(std::string_view record, std::string_view contents) {
+  return fmt::format("\n{}contents {}\n", record, to_string(hash_of_bytes(contents)));
+}
+
+std::optional<EntryParts> parts_of_entry(std::string_view bytes, std::string_view first_words) {
+  const size_t start = bytes.rfind(fmt::format("\n{}", first_words));
+  const size_t last_line = full_record("", "").size() - 1;  // it begins in a line of its own
+  if (start == std::string_view::npos || bytes.size() < start + 1 + last_line) return {};
+  const EntryParts parts{.contents = bytes.substr(0, start),
+                         .record = bytes.substr(start + 1, bytes.size() - start - 1 - last_line)};
+  if (full_record(parts.record, parts.contents) != bytes.substr(start)) return {};
+  return parts;
+}
+
+Outcome<PrivateFolder, FolderFailure> PrivateFolder::open(const std::string& path,
+                                                          std::string suffix) {
   if (path.empty()) {
-    return Failure{Reason::folder_not_writable,
-                   "no folder is named, and neither XDG_CACHE_HOME nor HOME is set"};
+    return FolderFailure{Kind::not_writable,
+                         "no folder is named, and neither XDG_CACHE_HOME nor HOME is set"};
   }
   if (const int error = make(path)) return no_writing(error, path);
   File directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};
   if (!directory || ::fstat(directory.number(), &status) != 0) {
-    return Failure{Reason::folder_refused, path + ": " + error_text(errno)};
+    return FolderFailure{Kind::refused, path + ": " + error_text(errno)};
   }
   if (!is_private(status)) {
-    return Failure{Reason::folder_refused,
-                   fmt::format("{} is {}; expected user {} and nobody else who can write", path,
-                               owner_and_mode(status), ::geteuid())};
+    return FolderFailure{
+        Kind::refused, fmt::format("{} is {}; expected user {} and nobody else who can write", path,
+                                   owner_and_mode(status), ::geteuid())};
   }
-  return Folder(std::move(directory));
+  return PrivateFolder(std::move(directory), std::move(suffix));
 }
 
-Folder::Entry Folder::read(const std::string& name, std::string_view record) const {
+PrivateFolder::Entry PrivateFolder::read_unchecked(const std::string& name) const {
   Entry entry;
   const auto refused = [&](const std::string& why) {
     entry.damage = name + ": " + why;
     return std::move(entry);
   };
   // Without O_NONBLOCK, opening a named pipe would wait.
-  File file(::openat(directory_.number(), (name + ".so").c_str(),
+  File file(::openat(directory_.number(), (name + suffix_).c_str(),
                      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) return errno == ENOENT ? std::move(entry) : refused(error_text(errno));
   struct stat status {};
@@ -129,24 +144,32 @@ Folder::Entry Folder::read(const std::string& name, std::string_view record) con
   if (!S_ISREG(status.st_mode)) return refused("not a file");
   if (!is_private(status)) return refused(owner_and_mode(status));
   if (status.st_size > kLargestEntry) return refused("too large");
-  std::string bytes;
-  if (const int error = read_up_to(file, static_cast<size_t>(status.st_size), bytes)) {
+  if (const int error = read_up_to(file, static_cast<size_t>(status.st_size), entry.bytes)) {
     return refused(error_text(error));
   }
-  const size_t length = full_record(record, "").size();
-  if (bytes.size() <= length) return refused("cut off");
-  const std::string_view library = std::string_view(bytes).substr(0, bytes.size() - length);
-  if (full_record(record, library) != std::string_view(bytes).substr(library.size())) {
-    return refused("its contents are not what its record says");
-  }
-  mark_used(file, status);
-  bytes.resize(library.size());
-  entry.library = std::move(bytes);
   entry.file = std::move(file);
   return entry;
 }
 
-std::string Folder::read_list(const std::string& name, size_t bytes) const {
+PrivateFolder::Entry PrivateFolder::read(const std::string& name, std::string_view record) const {
+  auto entry = read_unchecked(name);
+  if (!entry.file) return entry;
+  const auto refused = [&](const std::string& why) {
+    return Entry{.bytes = {}, .damage = name + ": " + why, .file = File()};
+  };
+  const size_t length = full_record(record, "").size();
+  if (entry.bytes.size() <= length) return refused("cut off");
+  const std::string_view contents =
+      std::string_view(entry.bytes).substr(0, entry.bytes.size() - length);
+  if (full_record(record, contents) != std::string_view(entry.bytes).substr(contents.size())) {
+    return refused("its contents are not what its record says");
+  }
+  mark_used(entry.file);
+  entry.bytes.resize(contents.size());
+  return entry;
+}
+
+std::string PrivateFolder::read_list(const std::string& name, size_t bytes) const {
   const File file(
       ::openat(directory_.number(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   std::string text;
@@ -154,7 +177,8 @@ std::string Folder::read_list(const std::string& name, size_t bytes) const {
   return text;
 }
 
-bool Folder::add_to_list(const std::string& name, std::string_view line, size_t bytes) const {
+bool PrivateFolder::add_to_list(const std::string& name, std::string_view line,
+                                size_t bytes) const {
   const auto open = [&](int flags) {
     return File(
         ::openat(directory_.number(), name.c_str(),
@@ -169,14 +193,15 @@ bool Folder::add_to_list(const std::string& name, std::string_view line, size_t 
   return file && write_all(file, line) == 0;
 }
 
-Folder::Work::Work(int folder, std::string name, File directory)
+PrivateFolder::Work::Work(int folder, std::string name, File directory)
     : folder_(folder), name_(std::move(name)), directory_(std::move(directory)) {}
 
-Folder::Work::~Work() {
+PrivateFolder::Work::~Work() {
   if (directory_) remove_work(folder_, name_);
 }
 
-std::optional<Failure> Folder::Work::write(const std::string& name, std::string_view bytes) const {
+std::optional<FolderFailure> PrivateFolder::Work::write(const std::string& name,
+                                                        std::string_view bytes) const {
   const File file(::openat(directory(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
                            S_IRUSR | S_IWUSR));
   if (!file) return no_writing(errno, name);
@@ -184,7 +209,7 @@ std::optional<Failure> Folder::Work::write(const std::string& name, std::string_
   return {};
 }
 
-Outcome<Folder::Work> Folder::work() const {
+Outcome<PrivateFolder::Work, FolderFailure> PrivateFolder::work() const {
   static std::atomic<uint64_t> counter = 0;
   while (true) {
     // The time tells processes of one number on two machines apart.
@@ -192,7 +217,7 @@ Outcome<Folder::Work> Folder::work() const {
     std::string name = fmt::format("{}{}.{}.{:x}", kWorkPrefix, ::getpid(), counter++, time);
     if (::mkdirat(directory_.number(), name.c_str(), S_IRWXU) != 0) {
       if (errno == EEXIST) continue;
-      return no_writing(errno, "the folder of compiled files");
+      return no_writing(errno, "the folder of what is kept");
     }
     File made(::openat(directory_.number(), name.c_str(),
                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -201,25 +226,25 @@ Outcome<Folder::Work> Folder::work() const {
   }
 }
 
-Folder::Entry Folder::keep(const Work& work, const std::string& name,
-                           std::string_view record) const {
+PrivateFolder::Entry PrivateFolder::keep(const Work& work, const std::string& made,
+                                         const std::string& name, std::string_view record) const {
   Entry entry;
   const auto failed = [&](int error) {
     entry.damage = fmt::format("{} cannot be kept: {}", name, error_text(error));
     return std::move(entry);
   };
-  File file(::openat(work.directory(), kLibraryFile, O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  File file(::openat(work.directory(), made.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!file || ::fstat(file.number(), &status) != 0) return failed(errno);
   if (!S_ISREG(status.st_mode) || status.st_size > kLargestEntry) return failed(EFBIG);
-  if (const int error = read_up_to(file, static_cast<size_t>(status.st_size), entry.library)) {
-    entry.library.clear();
+  if (const int error = read_up_to(file, static_cast<size_t>(status.st_size), entry.bytes)) {
+    entry.bytes.clear();
     return failed(error);
   }
-  if (const int error = write_all(file, full_record(record, entry.library))) return failed(error);
-  // The compiler's file has the mode that the process's mask leaves.
+  if (const int error = write_all(file, full_record(record, entry.bytes))) return failed(error);
+  // A compiler's file has the mode that the process's mask leaves.
   if (::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0) return failed(errno);
-  if (::renameat(work.directory(), kLibraryFile, directory_.number(), (name + ".so").c_str()) !=
+  if (::renameat(work.directory(), made.c_str(), directory_.number(), (name + suffix_).c_str()) !=
       0) {
     return failed(errno);
   }
@@ -227,34 +252,46 @@ Folder::Entry Folder::keep(const Work& work, const std::string& name,
   return entry;
 }
 
-void Folder::trim(int64_t bytes) const {
-  struct Kept {
-    timespec used;
-    int64_t bytes;
-    std::string name;
-  };
-  std::vector<Kept> entries;
-  int64_t total = 0;
+std::vector<PrivateFolder::Listed> PrivateFolder::list() const {
+  std::vector<Listed> entries;
   for (const std::string& name : names_in(directory_.number())) {
     struct stat status {};
-    if (::fstatat(directory_.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (name.starts_with(kWorkPrefix) && S_ISDIR(status.st_mode)) {
-      if (::time(nullptr) - status.st_mtime > kHour) remove_work(directory_.number(), name);
-    } else if (name.ends_with(kEntrySuffix) && !S_ISDIR(status.st_mode)) {
-      entries.push_back({status.st_mtim, status.st_size, name});
-      total += status.st_size;
+    if (!name.ends_with(suffix_) ||
+        ::fstatat(directory_.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        S_ISDIR(status.st_mode)) {
+      continue;
     }
+    entries.push_back(
+        {name.substr(0, name.size() - suffix_.size()), status.st_size, status.st_mtim});
   }
-  std::sort(entries.begin(), entries.end(), [](const Kept& a, const Kept& b) {
+  std::sort(entries.begin(), entries.end(), [](const Listed& a, const Listed& b) {
     return std::tie(a.used.tv_sec, a.used.tv_nsec, a.name) <
            std::tie(b.used.tv_sec, b.used.tv_nsec, b.name);
   });
-  for (const Kept& entry : entries) {
+  return entries;
+}
+
+bool PrivateFolder::remove(const std::string& name) const {
+  return ::unlinkat(directory_.number(), (name + suffix_).c_str(), 0) == 0;
+}
+
+void PrivateFolder::trim(int64_t bytes) const {
+  for (const std::string& name : names_in(directory_.number())) {
+    struct stat status {};
+    if (name.starts_with(kWorkPrefix) &&
+        ::fstatat(directory_.number(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISDIR(status.st_mode) && ::time(nullptr) - status.st_mtime > kHour) {
+      remove_work(directory_.number(), name);
+    }
+  }
+  const auto entries = list();
+  int64_t total = 0;
+  for (const Listed& entry : entries) total += entry.bytes;
+  for (const Listed& entry : entries) {
     if (total <= bytes) break;
-    // One that another process removed at the same time is gone as well.
-    ::unlinkat(directory_.number(), entry.name.c_str(), 0);
+    remove(entry.name);  // one that another process removed at the same time is gone as well
     total -= entry.bytes;
   }
 }
 
-}  // namespace antegrad::kernels
+}  // namespace antegrad

@@ -1,6 +1,6 @@
 // The private folder: which folders and entries are refused, what is kept, and what goes.
 
-#include "kernels/folder.h"
+#include "files/private_folder.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,19 +15,20 @@
 #include <string>
 
 #include "kernel_files.h"
-#include "kernels/compiler.h"
 #include "support/folder.h"
 
 namespace antegrad::testing {
 namespace folder_test {
 
 namespace fs = std::filesystem;
-using kernels::Folder;
-using kernels::Reason;
+using Kind = FolderFailure::Kind;
 using ::testing::HasSubstr;
 
 constexpr const char* kRecord = "made by a test\n";
+constexpr const char* kMade = "made";
 constexpr uid_t kNobody = 65534;
+
+auto opened_at(const std::string& path) { return PrivateFolder::open(path, ".so"); }
 
 /// Runs in a child process, where it may give up rights. Returns whether it succeeded.
 bool apart(const std::function<bool()>& body) {
@@ -38,20 +39,20 @@ bool apart(const std::function<bool()>& body) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-class KernelFolder : public ::testing::Test {
+class PrivateFolderTest : public ::testing::Test {
  protected:
-  Folder folder() {
-    auto opened = Folder::open(path_);
+  PrivateFolder folder() {
+    auto opened = opened_at(path_);
     EXPECT_TRUE(opened) << opened.failure().text;
     return std::move(*opened);
   }
-  /// Keeps `library` as a compiler would have left it. Returns why not.
-  static std::string keep(const Folder& folder, const std::string& name,
+  /// Keeps `library` as whoever made it has left it. Returns why not.
+  static std::string keep(const PrivateFolder& folder, const std::string& name,
                           const std::string& library) {
     const auto work = folder.work();
     if (!work) return work.failure().text;
-    if (const auto failure = work->write(kernels::kLibraryFile, library)) return failure->text;
-    return folder.keep(*work, name, kRecord).damage;
+    if (const auto failure = work->write(kMade, library)) return failure->text;
+    return folder.keep(*work, kMade, name, kRecord).damage;
   }
   std::string entry(const std::string& name = "a") const { return path_ + "/" + name + ".so"; }
   std::string damage() { return folder().read("a", kRecord).damage; }
@@ -60,71 +61,71 @@ class KernelFolder : public ::testing::Test {
   std::string path_ = temporary_ / "above/kernels";
 };
 
-TEST_F(KernelFolder, IsMadePrivateWhateverTheMask) {
+TEST_F(PrivateFolderTest, IsMadePrivateWhateverTheMask) {
   const mode_t before = umask(0);
   folder();
   umask(before);
   EXPECT_EQ(mode_of(path_), 0700U);
 }
 
-TEST_F(KernelFolder, ThatOthersCanWriteIsRefused) {
+TEST_F(PrivateFolderTest, ThatOthersCanWriteIsRefused) {
   folder();
   for (const mode_t mode : {0770U, 0702U, 0777U}) {
     chmod(path_.c_str(), mode);
-    const auto refused = Folder::open(path_);
+    const auto refused = opened_at(path_);
     ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.failure().reason, Reason::folder_refused);
+    EXPECT_EQ(refused.failure().kind, Kind::refused);
     EXPECT_THAT(refused.failure().text, HasSubstr("nobody else who can write"));
   }
   chmod(path_.c_str(), 0755);
-  EXPECT_TRUE(Folder::open(path_));
+  EXPECT_TRUE(opened_at(path_));
 }
 
-TEST_F(KernelFolder, OfAnotherUserIsRefused) {
+TEST_F(PrivateFolderTest, OfAnotherUserIsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   folder();
   ASSERT_EQ(chown(path_.c_str(), kNobody, kNobody), 0);
-  const auto refused = Folder::open(path_);
+  const auto refused = opened_at(path_);
   ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.failure().reason, Reason::folder_refused);
+  EXPECT_EQ(refused.failure().kind, Kind::refused);
   EXPECT_THAT(refused.failure().text, HasSubstr("owned by user 65534"));
 }
 
-TEST_F(KernelFolder, ThatCannotBeMadeSaysWhy) {
+TEST_F(PrivateFolderTest, ThatCannotBeMadeSaysWhy) {
   write_text(temporary_ / "file", "");
-  const auto below_file = Folder::open(temporary_ / "file/kernels");
+  const auto below_file = opened_at(temporary_ / "file/kernels");
   ASSERT_FALSE(below_file);
-  EXPECT_EQ(below_file.failure().reason, Reason::folder_not_writable);
+  EXPECT_EQ(below_file.failure().kind, Kind::not_writable);
   EXPECT_THAT(below_file.failure().text, HasSubstr("Not a directory"));
-  EXPECT_EQ(Folder::open(temporary_ / "file").failure().reason, Reason::folder_refused);
-  EXPECT_EQ(Folder::open("").failure().reason, Reason::folder_not_writable);
+  EXPECT_EQ(opened_at(temporary_ / "file").failure().kind, Kind::refused);
+  EXPECT_EQ(opened_at("").failure().kind, Kind::not_writable);
 }
 
-TEST_F(KernelFolder, GivesBackWhatWasKept) {
+TEST_F(PrivateFolderTest, GivesBackWhatWasKept) {
   const auto kept = folder();
-  EXPECT_EQ(kept.read("a", kRecord).library, "");
+  EXPECT_EQ(kept.read("a", kRecord).bytes, "");
   EXPECT_EQ(kept.read("a", kRecord).damage, "");
   EXPECT_EQ(keep(kept, "a", "library of a"), "");
-  EXPECT_EQ(kept.read("a", kRecord).library, "library of a");
+  EXPECT_EQ(kept.read("a", kRecord).bytes, "library of a");
   EXPECT_EQ(mode_of(entry()), 0600U);
   EXPECT_EQ(std::distance(fs::directory_iterator(path_), {}), 1) << "the work folder is gone";
   EXPECT_EQ(keep(kept, "a", "another one"), "");
-  EXPECT_EQ(kept.read("a", kRecord).library, "another one");
+  EXPECT_EQ(kept.read("a", kRecord).bytes, "another one");
 }
 
-TEST_F(KernelFolder, RefusesAnEntryThatWasCutOffAtAnyByte) {
+TEST_F(PrivateFolderTest, RefusesAnEntryThatWasCutOffAtAnyByte) {
   keep(folder(), "a", "library");
   const std::string whole = read_text(entry());
   const auto open = folder();
   for (size_t bytes = 0; bytes < whole.size(); ++bytes) {
     write_text(entry(), whole.substr(0, bytes));
     const auto read = open.read("a", kRecord);
-    EXPECT_EQ(read.library, "") << bytes;
+    EXPECT_EQ(read.bytes, "") << bytes;
     EXPECT_NE(read.damage, "") << bytes;
   }
 }
 
-TEST_F(KernelFolder, RefusesAnEntryOfWhichAnyByteChanged) {
+TEST_F(PrivateFolderTest, RefusesAnEntryOfWhichAnyByteChanged) {
   keep(folder(), "a", "library");
   const std::string whole = read_text(entry());
   const auto open = folder();
@@ -138,15 +139,15 @@ TEST_F(KernelFolder, RefusesAnEntryOfWhichAnyByteChanged) {
   EXPECT_NE(open.read("a", kRecord).damage, "");
 }
 
-TEST_F(KernelFolder, RefusesAnEntryThatWasMadeFromSomethingElse) {
+TEST_F(PrivateFolderTest, RefusesAnEntryThatWasMadeFromSomethingElse) {
   keep(folder(), "a", "library");
   keep(folder(), "b", "library of b");
   fs::rename(entry("b"), entry("a"));
-  EXPECT_EQ(folder().read("a", kRecord).library, "library of b") << "the record is the same";
+  EXPECT_EQ(folder().read("a", kRecord).bytes, "library of b") << "the record is the same";
   EXPECT_NE(folder().read("a", "made by a tesT\n").damage, "");
 }
 
-TEST_F(KernelFolder, RefusesAnEntryThatOthersCanWriteOrOwn) {
+TEST_F(PrivateFolderTest, RefusesAnEntryThatOthersCanWriteOrOwn) {
   keep(folder(), "a", "library");
   chmod(entry().c_str(), 0620);
   EXPECT_THAT(damage(), HasSubstr("mode 620"));
@@ -157,7 +158,7 @@ TEST_F(KernelFolder, RefusesAnEntryThatOthersCanWriteOrOwn) {
   EXPECT_THAT(damage(), HasSubstr("owned by user 65534"));
 }
 
-TEST_F(KernelFolder, RefusesWhatIsNoFile) {
+TEST_F(PrivateFolderTest, RefusesWhatIsNoFile) {
   keep(folder(), "a", "library");
   fs::rename(entry(), entry("b"));
   fs::create_symlink("b.so", entry());
@@ -171,7 +172,7 @@ TEST_F(KernelFolder, RefusesWhatIsNoFile) {
   EXPECT_THAT(keep(folder(), "a", "library"), HasSubstr("a cannot be kept: "));
 }
 
-TEST_F(KernelFolder, RemovesWhatWasUsedLeastRecently) {
+TEST_F(PrivateFolderTest, RemovesWhatWasUsedLeastRecently) {
   const auto kept = folder();
   const std::string library(1000, 'x');
   const auto age = [&](const std::string& name, int hours) {
@@ -194,7 +195,7 @@ TEST_F(KernelFolder, RemovesWhatWasUsedLeastRecently) {
   EXPECT_TRUE(fs::is_empty(path_));
 }
 
-TEST_F(KernelFolder, RemovesWorkFoldersOfTheDeadAndNothingElse) {
+TEST_F(PrivateFolderTest, RemovesWorkFoldersOfTheDeadAndNothingElse) {
   const auto kept = folder();
   fs::create_directory(path_ + "/work.1.0.f");
   write_text(path_ + "/work.1.0.f/kernels.c", "");
@@ -209,13 +210,13 @@ TEST_F(KernelFolder, RemovesWorkFoldersOfTheDeadAndNothingElse) {
   EXPECT_TRUE(fs::exists(path_ + "/notes.txt"));
 }
 
-TEST_F(KernelFolder, ThatCannotBeWrittenIsStillRead) {
+TEST_F(PrivateFolderTest, ThatCannotBeWrittenIsStillRead) {
   keep(folder(), "a", "library");
   const auto read_only = [&] {
-    const auto open = Folder::open(path_);
-    if (!open || open->read("a", kRecord).library != "library") return false;
+    const auto open = opened_at(path_);
+    if (!open || open->read("a", kRecord).bytes != "library") return false;
     const auto work = open->work();
-    return !work && work.failure().reason == Reason::folder_not_writable;
+    return !work && work.failure().kind == Kind::not_writable;
   };
   chmod(path_.c_str(), 0500);
   if (geteuid() == 0) {
@@ -230,7 +231,7 @@ TEST_F(KernelFolder, ThatCannotBeWrittenIsStillRead) {
   chmod(path_.c_str(), 0700);
 }
 
-TEST_F(KernelFolder, OnAFullDiskSaysSo) {
+TEST_F(PrivateFolderTest, OnAFullDiskSaysSo) {
   fs::create_directories(path_);
   chmod(path_.c_str(), 0700);
   const auto mounted = [&] {
@@ -241,21 +242,20 @@ TEST_F(KernelFolder, OnAFullDiskSaysSo) {
   if (!apart(mounted)) GTEST_SKIP() << "this user cannot mount a small disk";
   EXPECT_TRUE(apart([&] {
     if (!mounted()) return false;
-    const auto kept = Folder::open(path_);
+    const auto kept = opened_at(path_);
     const auto work = kept->work();
-    const auto failure = work->write(kernels::kSourceFile, std::string(1 << 20, 'x'));
-    return failure && failure->reason == Reason::disk_full;
+    const auto failure = work->write(kMade, std::string(1 << 20, 'x'));
+    return failure && failure->kind == Kind::full;
   }));
   EXPECT_TRUE(apart([&] {
     if (!mounted()) return false;
-    const auto kept = Folder::open(path_);
+    const auto kept = opened_at(path_);
     const auto work = kept->work();
     // The library itself fits, its record does not.
     const std::string library(65536, 'x');
-    if (work->write(kernels::kLibraryFile, library)) return false;
-    const auto entry = kept->keep(*work, "a", kRecord);
-    return entry.library == library &&
-           entry.damage == "a cannot be kept: No space left on device" &&
+    if (work->write(kMade, library)) return false;
+    const auto entry = kept->keep(*work, kMade, "a", kRecord);
+    return entry.bytes == library && entry.damage == "a cannot be kept: No space left on device" &&
            !fs::exists(path_ + "/a.so");
   }));
 }

@@ -1,4 +1,4 @@
-#include "kernels/bundle.h"
+#include "cache/bundle.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,24 +15,24 @@
 #include <antegrad/error.h>
 
 #include "files/file.h"
+#include "files/ownership.h"
 #include "graph/hash.h"
-#include "kernels/ownership.h"
 
-namespace antegrad::kernels {
+namespace antegrad {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "antegrad kernels bundle 1\n";
+constexpr std::string_view kFormat = "antegrad bundle 1\n";
 constexpr std::string_view kSum = "\nsum ";
 constexpr off_t kLargest = off_t{1} << 30;
 
 [[noreturn]] void fail(std::string found, std::string remedy) {
-  throw InputError(ErrorText{"a bundle of compiled kernels", std::move(found), std::move(remedy)});
+  throw InputError(ErrorText{"a bundle", std::move(found), std::move(remedy)});
 }
 
 [[noreturn]] void fail_as_damaged(const std::string& what) {
-  fail("one that is damaged: " + what, "write it anew with save_kernels()");
+  fail("one that is damaged: " + what, "write it anew with save_bundle()");
 }
 
 std::string sum_of(std::string_view bytes) {
@@ -49,15 +49,21 @@ std::string_view without_sum(std::string_view bytes) {
 }
 
 Bundle bundle_of(const json& head, std::string_view libraries) {
-  Bundle bundle{.compiler = {.command = head.at("compiler").at("command"),
-                             .version = head.at("compiler").at("version")},
-                .made_for = head.at("made_for"),
-                .libraries = {},
-                .facts = head.at("facts")};
+  Bundle bundle{.kernels = {.compiler = {.command = head.at("compiler").at("command"),
+                                         .version = head.at("compiler").at("version")},
+                            .made_for = head.at("made_for"),
+                            .libraries = {},
+                            .facts = head.at("facts")},
+                .plans = {}};
+  for (const json& entry : head.at("plans")) {
+    bundle.plans.push_back(
+        {entry.at("key").get<std::string>(), entry.at("plan").get<std::string>()});
+  }
   for (const json& entry : head.at("libraries")) {
     const auto bytes = entry.at("bytes").get<size_t>();
     if (bytes > libraries.size()) fail_as_damaged("a library is cut off");
-    bundle.libraries.emplace(entry.at("code").get<std::string>(), libraries.substr(0, bytes));
+    bundle.kernels.libraries.emplace(entry.at("code").get<std::string>(),
+                                     libraries.substr(0, bytes));
     libraries.remove_prefix(bytes);
   }
   if (!libraries.empty()) fail_as_damaged("it is too long");
@@ -67,24 +73,28 @@ Bundle bundle_of(const json& head, std::string_view libraries) {
 }  // namespace
 
 std::string bundle_text(const Bundle& bundle) {
-  json head{
-      {"compiler", {{"command", bundle.compiler.command}, {"version", bundle.compiler.version}}},
-      {"made_for", bundle.made_for},
-      {"facts", bundle.facts},
-      {"libraries", json::array()}};
-  for (const auto& [code, library] : bundle.libraries) {
+  const kernels::CompiledKernels& made = bundle.kernels;
+  json head{{"compiler", {{"command", made.compiler.command}, {"version", made.compiler.version}}},
+            {"made_for", made.made_for},
+            {"facts", made.facts},
+            {"plans", json::array()},
+            {"libraries", json::array()}};
+  for (const KeptPlan& kept : bundle.plans) {
+    head["plans"].push_back({{"key", kept.key}, {"plan", kept.plan}});
+  }
+  for (const auto& [code, library] : made.libraries) {
     head["libraries"].push_back({{"code", code}, {"bytes", library.size()}});
   }
   std::string text(kFormat);
   text += head.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
-  for (const auto& [code, library] : bundle.libraries) text += library;
+  for (const auto& [code, library] : made.libraries) text += library;
   return text + sum_of(text);
 }
 
 Bundle bundle_of_text(std::string_view bytes) {
   if (!bytes.starts_with(kFormat)) {
     fail("a file that begins in another way",
-         "write it with save_kernels() of this version of antegrad");
+         "write it with save_bundle() of this version of antegrad");
   }
   std::string_view rest = without_sum(bytes).substr(kFormat.size());
   const size_t end = rest.find('\n');
@@ -114,10 +124,10 @@ Bundle read_bundle(const std::string& file) {
   const File in(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status {};
   if (!in || ::fstat(in.number(), &status) != 0) {
-    fail(file + ": " + error_text(errno), "write it with save_kernels()");
+    fail(file + ": " + error_text(errno), "write it with save_bundle()");
   }
   if (!S_ISREG(status.st_mode) || status.st_size > kLargest) {
-    fail(file + ", which is no file of at most 1 GiB", "write one with save_kernels()");
+    fail(file + ", which is no file of at most 1 GiB", "write one with save_bundle()");
   }
   const bool own = status.st_uid == ::geteuid() || status.st_uid == 0;
   if (!own || !only_owner_writes(status)) {
@@ -131,4 +141,4 @@ Bundle read_bundle(const std::string& file) {
   return bundle_of_text(bytes);
 }
 
-}  // namespace antegrad::kernels
+}  // namespace antegrad

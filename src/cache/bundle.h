@@ -1,26 +1,24 @@
 #pragma once
 
 /// \file
-/// A file with compiled kernels and what is known of them, for machines without a compiler.
+/// A file with what a process decided and compiled: plans and kernels. docs/cache.md has it from
+/// the user's side.
 ///
 /// One line that names the format, one line of JSON, the libraries one behind the other, and the
-/// hash of all that in text. docs/lowering.md has it from the user's side.
+/// hash of all that in text.
 
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kernels/compiler.h"
+#include "cache/plan_cache.h"
+#include "kernels/compiled_kernels.h"
 
-namespace antegrad::kernels {
+namespace antegrad {
 
 struct Bundle {
-  Compiler compiler;     ///< that made the libraries
-  std::string made_for;  ///< Source::made_for where the facts were found
-  /// By code_of() (build.h), the bytes of shared libraries.
-  std::map<std::string, std::string> libraries;
-  std::vector<std::string> facts;  ///< lines of Proofs
+  kernels::CompiledKernels kernels;
+  std::vector<KeptPlan> plans;
   friend bool operator==(const Bundle&, const Bundle&) = default;
 };
 
@@ -34,4 +32,4 @@ void write_bundle(const Bundle& bundle, const std::string& file);
 /// user than this one and root: its code runs in this process.
 Bundle read_bundle(const std::string& file);
 
-}  // namespace antegrad::kernels
+}  // namespace antegrad

@@ -1,12 +1,12 @@
 #pragma once
 
 /// \file
-/// Compiled kernels in a file (antegrad/kernels.h).
+/// Plans and kernels of a process in a file (antegrad/bundle.h).
 
 #include <torch/extension.h>
 
 namespace antegrad::python {
 
-void add_kernels(py::module_& module);
+void add_bundle(py::module_& module);
 
 }  // namespace antegrad::python

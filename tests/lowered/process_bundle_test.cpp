@@ -1,4 +1,4 @@
-// Kernels from a bundle, in processes that find neither a compiler nor a folder for compiled files.
+// Plans and kernels from a bundle, in processes that find neither a compiler nor a folder for compiled files.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -17,7 +17,7 @@
 #include "training.h"
 
 namespace antegrad::testing {
-namespace kernel_bundle_test {
+namespace process_bundle_test {
 
 // The bundle that a process of this program reads or writes.
 const char* bundle() { return std::getenv("ANTEGRAD_TEST_BUNDLE"); }
@@ -26,7 +26,7 @@ const char* bundle() { return std::getenv("ANTEGRAD_TEST_BUNDLE"); }
 int run(const std::string& test, const std::string& environment, const std::string& log) {
   const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
   const auto command =
-      environment + " '" + self + "' --gtest_filter=KernelBundle." + test + " > " + log + " 2>&1";
+      environment + " '" + self + "' --gtest_filter=ProcessBundle." + test + " > " + log + " 2>&1";
   return std::system(command.c_str());  // NOLINT
 }
 
@@ -56,27 +56,27 @@ void train(const std::function<void()>& at_end = [] {}) {
   at_end();
 }
 
-TEST(KernelBundle, SavesInAProcessOfItsOwn) {
+TEST(ProcessBundle, SavesInAProcessOfItsOwn) {
   if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
-  EXPECT_THROW(save_kernels(bundle()), InputError);  // there are none yet
-  train([] { save_kernels(bundle()); });
+  EXPECT_THROW(save_bundle(bundle()), InputError);  // there are none yet
+  train([] { save_bundle(bundle()); });
 }
 
-TEST(KernelBundle, LoadsInAProcessOfItsOwn) {
+TEST(ProcessBundle, LoadsInAProcessOfItsOwn) {
   if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
-  load_kernels(bundle());
+  load_bundle(bundle());
   train();
 }
 
-TEST(KernelBundle, HasNoKernelsInAProcessOfItsOwn) {
+TEST(ProcessBundle, HasNoKernelsInAProcessOfItsOwn) {
   if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
   auto step = compile(loss, exact());
   EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
   EXPECT_TRUE(step.report().programs.at(0).generated_kernels.empty());
-  EXPECT_THROW(save_kernels(bundle()), InputError);
+  EXPECT_THROW(save_bundle(bundle()), InputError);
 }
 
-TEST(KernelBundle, SavesAndLoads) {
+TEST(ProcessBundle, SavesAndLoads) {
   if (!has_compiler()) GTEST_SKIP() << "no compiler";
   const TemporaryFolder folder;
   const std::string file = folder / "kernels.bundle", log = folder / "log";
@@ -89,8 +89,8 @@ TEST(KernelBundle, SavesAndLoads) {
   EXPECT_EQ(run("LoadsInAProcessOfItsOwn", bare, log), 0) << text_of(log);
   EXPECT_EQ(run("HasNoKernelsInAProcessOfItsOwn", bare, log), 0) << text_of(log);
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
-  EXPECT_THROW(load_kernels(file), InputError);
+  EXPECT_THROW(load_bundle(file), InputError);
 }
 
-}  // namespace kernel_bundle_test
+}  // namespace process_bundle_test
 }  // namespace antegrad::testing

@@ -1,0 +1,68 @@
+#pragma once
+
+/// \file
+/// The plan of a program in the cache of plans (cache/plan_cache.h): what it depends on, how it is
+/// written, and how it is applied to the same graph again. docs/cache.md has it from the user's
+/// side.
+
+#include <antegrad/options.h>
+#include <antegrad/saved_tensors.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compile/cache_notes.h"
+#include "compile/plan_partition.h"
+#include "explain/record.h"
+#include "graph/graph.h"
+
+namespace antegrad::compiler {
+
+/// What became of a plan: words of ProgramReport::plan_cache, and the reason.
+struct CacheUse {
+  std::string word;
+  std::string why = {};
+};
+
+/// What a plan depends on, in lines; the key of the cache. `notes`: of the code that graph and hooks
+/// only name.
+std::string key_of_plan(const Graph& joint, const Options& options, const CacheNotes& notes);
+
+/// The place of one program's plan in the cache.
+class CachedPlan {
+ public:
+  /// `joint` is simplified. `hooks`: null for none. Throws CacheError for a program that cannot be
+  /// cached, if Options::strict_autograd_cache asks for that.
+  CachedPlan(const Graph& joint, const Options& options, const detail::HookPair* hooks);
+
+  /// Whether plans of such programs are looked up and kept.
+  bool active() const { return !key_.empty(); }
+  /// Nothing if there is none, or only one that cannot be read.
+  std::optional<PartitionRecord> find();
+  /// The plan that was found does not do here after all.
+  void refuse(const std::string& why);
+  /// A plan that was made.
+  void keep(const PartitionRecord& record);
+
+  const CacheUse& use() const { return use_; }
+
+ private:
+  std::string key_;  // empty: nothing is cached
+  std::string folder_;
+  CacheUse use_;
+};
+
+/// Everything that was decided.
+PartitionRecord record_of(const PlannedPartition& planned);
+
+/// What was decided, applied to the graph that it was decided about. The other parameters are as
+/// in plan_partition(). Throws GraphError for a record that does not fit the graph, with whose plan
+/// something else happens than it says, or that record_of() did not make.
+PlannedPartition planned_again(const PartitionRecord& record, Graph joint, const Options& options,
+                               const LoweringRules& lowering,
+                               const std::shared_ptr<const detail::HookPair>& hooks,
+                               int32_t first_node, const PassContext& passes);
+
+}  // namespace antegrad::compiler
