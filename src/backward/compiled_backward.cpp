@@ -2,6 +2,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <ostream>
@@ -21,8 +22,9 @@ using backward::KnownPass;
 
 struct CompiledBackward::State {
   Options options;
-  mutable std::mutex mutex;  // guards what follows
-  std::map<Hash128, std::shared_ptr<KnownPass>> known;
+  mutable std::mutex mutex;                             // guards what follows
+  std::map<Hash128, std::shared_ptr<KnownPass>> known;  // by the hash of their key
+  std::vector<std::shared_ptr<KnownPass>> numbered;     // of which numbers are inputs
   BackwardReport counts;
   std::map<std::string, int64_t> left_before;
   bool warned_of_graphs = false;
@@ -32,28 +34,78 @@ struct CompiledBackward::State {
                                   torch_compat::VisitedNodes& visited) {
     const Hash128 key = hash_of_bytes(visited.key());
     const runtime::ForkSafeLock lock(mutex);
-    const auto at = known.find(key);
-    auto found = at == known.end() ? nullptr : at->second;
-    if (!found && std::cmp_greater_equal(known.size(), options.max_programs)) {
+    auto* const place = place_of(key, visited.key());
+    if (place != nullptr) {
+      if ((*place)->has_refused()) {
+        *place = noted(pass, std::make_shared<KnownPass>(pass, visited, options, place->get(),
+                                                         (*place)->numbers()));
+      }
+      return *place;
+    }
+    if (std::cmp_greater_equal(known.size() + numbered.size(), options.max_programs)) {
       if (!std::exchange(warned_of_graphs, true)) {
-        TORCH_WARN("antegrad: ", options.name, " has met ", known.size(),
+        TORCH_WARN("antegrad: ", options.name, " has met ", options.max_programs,
                    " different graphs of backward passes (max_programs). Others run node by node "
-                   "from now on. Numbers in a graph, such as a factor that changes each step, make "
-                   "it another one; tensors do not.");
+                   "from now on.");
       }
       return nullptr;
     }
-    if (!found || found->has_refused()) {
-      if (!found) ++counts.graphs;
-      found = std::make_shared<KnownPass>(pass, visited, options, found.get());
-      known[key] = found;
-      log(Log::recompiles, [&] {
-        return fmt::format("{}: a backward pass of {} nodes, {} in {} segments", options.name,
-                           pass.nodes.size(), found->plan().nodes_in_segments,
-                           found->plan().segments.size());
-      });
+    ++counts.graphs;
+    auto made = noted(
+        pass,
+        with_changed_numbers(pass, visited, std::make_shared<KnownPass>(pass, visited, options)));
+    if (made->numbers().empty()) {
+      known[key] = made;
+    } else {
+      numbered.push_back(made);
     }
-    return found;
+    return made;
+  }
+
+  /// Of passes with this key; null if there were none.
+  std::shared_ptr<KnownPass>* place_of(const Hash128& hash, const std::string& key) {
+    if (const auto at = known.find(hash); at != known.end()) return &at->second;
+    const auto at = std::ranges::find_if(numbered, [&](const auto& it) { return it->fits(key); });
+    return at == numbered.end() ? nullptr : &*at;
+  }
+
+  std::shared_ptr<KnownPass> noted(const torch_compat::BackwardPass& pass,
+                                   std::shared_ptr<KnownPass> made) const {
+    log(Log::recompiles, [&] {
+      return fmt::format("{}: a backward pass of {} nodes, {} in {} segments, {} numbers as inputs",
+                         options.name, pass.nodes.size(), made->plan().nodes_in_segments,
+                         made->plan().segments.size(), made->numbers().size());
+    });
+    return made;
+  }
+
+  /// If a known pass differs from this one in numbers alone: one for both, with these as inputs. It
+  /// takes the place of the known one.
+  std::shared_ptr<KnownPass> with_changed_numbers(const torch_compat::BackwardPass& pass,
+                                                  torch_compat::VisitedNodes& visited,
+                                                  std::shared_ptr<KnownPass> made) {
+    const auto merged = [&](const KnownPass& other) -> std::shared_ptr<KnownPass> {
+      auto numbers = backward::changed_numbers(other.numbered(), made->numbered());
+      if (!numbers || numbers->empty()) return nullptr;
+      for (const auto& number : other.numbers()) {
+        if (std::ranges::find(*numbers, number) == numbers->end()) numbers->push_back(number);
+      }
+      std::ranges::sort(*numbers, {}, &backward::HeldNumber::offset);
+      return std::make_shared<KnownPass>(pass, visited, options, &other, std::move(*numbers));
+    };
+    for (auto other = numbered.begin(); other != numbered.end(); ++other) {
+      auto both = merged(**other);
+      if (!both) continue;
+      numbered.erase(other);
+      return both;
+    }
+    for (auto other = known.begin(); other != known.end(); ++other) {
+      auto both = merged(*other->second);
+      if (!both) continue;
+      known.erase(other);
+      return both;
+    }
+    return made;
   }
 
   void run(torch_compat::BackwardPass& pass) {
@@ -138,7 +190,9 @@ BackwardReport CompiledBackward::report() const {
     if (before != state_->left_before.end()) count -= before->second;
     if (count > 0) report.left_to_libtorch.emplace(reason, count);
   }
-  for (const auto& [key, pass] : state_->known) {
+  auto passes = state_->numbered;
+  for (const auto& [key, pass] : state_->known) passes.push_back(pass);
+  for (const auto& pass : passes) {
     const auto programs = pass->reports();
     report.programs.insert(report.programs.end(), programs.begin(), programs.end());
   }
@@ -148,6 +202,7 @@ BackwardReport CompiledBackward::report() const {
 void CompiledBackward::reset() {
   const runtime::ForkSafeLock lock(state_->mutex);
   state_->known.clear();
+  state_->numbered.clear();
 }
 
 std::ostream& operator<<(std::ostream& out, const BackwardReport& report) {

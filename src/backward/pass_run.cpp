@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "log/log.h"
+#include "ops/number.h"
 #include "runtime/fork_gate.h"
 #include "torch_compat/tensor_state.h"
 
@@ -85,14 +86,43 @@ at::Tensor as_data(const at::Tensor& tensor) {
 }
 
 // Gradients leave the buffers, where they may be put back.
-SegmentInputs inputs_of(const Segment& segment, Gradients& gradients,
+SegmentInputs inputs_of(const Segment& segment, const std::vector<HeldNumber>& numbers,
+                        const std::string& key, Gradients& gradients,
                         const std::vector<at::Tensor>& saved) {
   SegmentInputs inputs;
-  inputs.reserve(segment.arrives.size() + segment.leaves.size() + segment.saved.size());
+  inputs.reserve(segment.arrives.size() + segment.leaves.size() + segment.saved.size() +
+                 numbers.size());
   for (const Slot& slot : segment.arrives) inputs.push_back(as_data(gradients.take(slot)));
   for (const Slot& slot : segment.leaves) inputs.push_back(as_data(gradients.take(slot)));
   for (const int32_t place : segment.saved) inputs.push_back(as_data(saved[place]));
+  for (const auto& number : numbers) {
+    inputs.push_back(ops::wrapped_number(number_in(key, number)));
+  }
   return inputs;
+}
+
+// Those of nodes that run themselves, too: they need no input.
+NumberedKey numbered_key(const torch_compat::BackwardPass& pass,
+                         torch_compat::VisitedNodes& visited) {
+  NumberedKey numbered{.key = visited.key(), .nodes = {}};
+  for (int32_t place = 0; std::cmp_less(place, pass.nodes.size()); ++place) {
+    const auto formula = visited.formula(place);
+    if (!formula || formula->numbers.empty()) continue;
+    numbered.nodes.push_back({place, visited.in_key(place), formula->numbers});
+  }
+  return numbered;
+}
+
+std::vector<std::vector<HeldNumber>> by_segment(const Plan& plan,
+                                                const std::vector<HeldNumber>& numbers) {
+  std::vector<std::vector<HeldNumber>> of(plan.segments.size());
+  for (size_t s = 0; s < of.size(); ++s) {
+    for (const auto& number : numbers) {
+      const auto& nodes = plan.segments[s].nodes;
+      if (std::ranges::find(nodes, number.place) != nodes.end()) of[s].push_back(number);
+    }
+  }
+  return of;
 }
 
 void put_back(const Segment& segment, Gradients& gradients, SegmentInputs inputs) {
@@ -104,10 +134,14 @@ void put_back(const Segment& segment, Gradients& gradients, SegmentInputs inputs
 }  // namespace
 
 KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
-                     const Options& options, const KnownPass* before)
+                     const Options& options, const KnownPass* before,
+                     std::vector<HeldNumber> numbers)
     : options_(options),
       planned_as_refused_(before == nullptr ? std::set<int32_t>() : before->refused()),
       plan_(plan_of(pass, visited, planned_as_refused_)),
+      numbered_(numbered_key(pass, visited)),
+      numbers_(std::move(numbers)),
+      numbers_of_(by_segment(plan_, numbers_)),
       programs_(plan_.segments.size()) {}
 
 std::set<int32_t> KnownPass::refused() const {
@@ -142,8 +176,8 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
     return run_eagerly("max_programs programs of a segment were made");
   }
   try {
-    programs.push_back(
-        std::make_shared<const SegmentProgram>(pass, plan_, of_plan, inputs, options_));
+    programs.push_back(std::make_shared<const SegmentProgram>(
+        pass, plan_, of_plan, numbers_of_[segment], inputs, options_));
     ++counts.captures;
     return programs.back();
   } catch (const RefusedNode& refused) {
@@ -184,7 +218,7 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
       case Step::Kind::segment: break;
     }
     const auto& segment = plan_.segments[index];
-    auto inputs = inputs_of(segment, gradients, saved);
+    auto inputs = inputs_of(segment, numbers_of_[index], visited.key(), gradients, saved);
     const bool as_planned = std::ranges::none_of(segment.saved, is_written) &&
                             std::ranges::none_of(segment.nodes, got_hooks);
     const auto program = as_planned ? program_for(pass, index, inputs, counts) : nullptr;

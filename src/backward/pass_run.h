@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "backward/numbers.h"
 #include "backward/plan.h"
 #include "backward/segment_program.h"
 
@@ -24,12 +25,19 @@ struct PassCounts {
   std::map<std::string, int64_t> eager_reasons;  ///< by reason, nodes that ran themselves
 };
 
-/// Passes with one key: their plan, and the programs of its segments. Thread-safe.
+/// Passes with one key, but for numbers that are inputs: their plan, and the programs of its segments. Thread-safe.
 class KnownPass {
  public:
-  /// The nodes that `before`, if there is one, could not capture run themselves.
+  /// The nodes that `before`, if there is one, could not capture run themselves. `numbers`: those
+  /// that are inputs, in the order of the key.
   KnownPass(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
-            const Options& options, const KnownPass* before = nullptr);
+            const Options& options, const KnownPass* before = nullptr,
+            std::vector<HeldNumber> numbers = {});
+
+  /// Whether it runs passes with this key.
+  bool fits(const std::string& key) const { return same_but_for(numbered_.key, key, numbers_); }
+  const NumberedKey& numbered() const { return numbered_; }
+  const std::vector<HeldNumber>& numbers() const { return numbers_; }
 
   /// Runs a pass. Throws what its nodes, hooks and kernels throw; what ran before has then had its
   /// effects, as in the engine.
@@ -50,9 +58,12 @@ class KnownPass {
   const Options options_;
   const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
-  mutable std::mutex mutex_;                // guards what follows
-  std::vector<Programs> programs_;          // by segment
-  std::map<int32_t, std::string> refused_;  // by place, the reason
+  const NumberedKey numbered_;                             // of the first pass
+  const std::vector<HeldNumber> numbers_;                  // that are inputs
+  const std::vector<std::vector<HeldNumber>> numbers_of_;  // the same by segment
+  mutable std::mutex mutex_;                               // guards what follows
+  std::vector<Programs> programs_;                         // by segment
+  std::map<int32_t, std::string> refused_;                 // by place, the reason
 };
 
 /// Runs all nodes of a pass one by one, as libtorch's engine does.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "capture/capture.h"
+#include "capture/numbers.h"
 #include "compile/pipeline.h"
 #include "graph/pack.h"
 
@@ -19,8 +20,8 @@ namespace {
 class Interpreter {
  public:
   Interpreter(const torch_compat::BackwardPass& pass, const Plan& plan, const Segment& segment,
-              size_t saved_count)
-      : pass_(pass), plan_(plan), segment_(segment), saved_(saved_count) {}
+              const std::vector<HeldNumber>& numbers, size_t saved_count)
+      : pass_(pass), plan_(plan), segment_(segment), inputs_(numbers), saved_(saved_count) {}
 
   SegmentResults run(const SegmentInputs& inputs) {
     results_ = {};
@@ -28,6 +29,11 @@ class Interpreter {
     for (const Slot& slot : segment_.arrives) arrived_[slot] = *input++;
     for (const Slot& slot : segment_.leaves) arrived_[slot] = *input++;
     for (const int32_t saved : segment_.saved) saved_[saved] = *input++;
+    for (const auto& number : inputs_) {
+      auto& of_node = numbers_[number.place];
+      of_node.resize(plan_.formulas[number.place]->numbers.size());
+      of_node[number.argument] = capture::number_in_leaf(*input++);
+    }
     for (const int32_t place : segment_.nodes) {
       running_ = place;
       run_node(place);
@@ -35,6 +41,7 @@ class Interpreter {
     for (const Slot& slot : segment_.leaves) results_.leaves.push_back(arrived_[slot]);
     // Stand-ins may not live longer than the capture.
     arrived_.clear();
+    numbers_.clear();
     std::ranges::fill(saved_, at::Tensor());
     return std::move(results_);
   }
@@ -51,7 +58,7 @@ class Interpreter {
       if (found != arrived_.end()) gradients[i] = found->second;
     }
     for (const auto& [in, at] : asked) results_.asked.emplace_back(at, gradients[in]);
-    auto made = plan_.formulas[place]->call(gradients, saved_);
+    auto made = plan_.formulas[place]->call(gradients, saved_, numbers_[place]);
     // The formula says nothing of results behind the last one that is wanted.
     made.resize(node->num_outputs());
     torch_compat::check_gradients(*node, made);
@@ -65,7 +72,9 @@ class Interpreter {
   const torch_compat::BackwardPass& pass_;
   const Plan& plan_;
   const Segment& segment_;
+  const std::vector<HeldNumber>& inputs_;
   std::vector<at::Tensor> saved_;
+  std::map<int32_t, torch_compat::OtherNumbers> numbers_;  // by place
   std::map<Slot, at::Tensor> arrived_;
   int32_t running_ = -1;
   SegmentResults results_;
@@ -74,18 +83,19 @@ class Interpreter {
 }  // namespace
 
 SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Plan& plan,
-                               const Segment& segment, const SegmentInputs& inputs,
-                               const Options& options)
+                               const Segment& segment, const std::vector<HeldNumber>& numbers,
+                               const SegmentInputs& inputs, const Options& options)
     : ambient_(guards::Ambient::now()), leaves_(segment.leaves.size()) {
   int32_t saved_count = 0;
   for (const int32_t saved : segment.saved) saved_count = std::max(saved_count, saved + 1);
-  Interpreter interpreter(pass, plan, segment, static_cast<size_t>(saved_count));
+  Interpreter interpreter(pass, plan, segment, numbers, static_cast<size_t>(saved_count));
   capture::Request request;
   request.name = options.name;
   for (const auto& input : inputs) {
     guards_.emplace_back(input);
-    // Programs run below autograd.
-    request.arguments.push_back(input.defined() ? input.detach() : input);
+    // Programs run below autograd. Numbers are recognised by what they are.
+    const bool detach = input.defined() && !ops::is_number(input);
+    request.arguments.push_back(detach ? input.detach() : input);
   }
   request.source_of = [](const at::Tensor&) { return Source{}; };
   request.holder_of = [](const c10::StorageImpl*) { return std::nullopt; };
@@ -115,8 +125,16 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
     const int32_t primal = captured.leaf_inputs[i];
     if (primal >= 0) primals_[primal] = static_cast<int32_t>(i);
   }
-  for (const int32_t input : primals_) {
-    if (input < 0) refuse("its formula reads a tensor that the node does not show");
+  numbers_ = captured.numbers;
+  fixed_values_.resize(numbers_.fixed.size());
+  for (size_t i = 0; i < numbers_.fixed.size(); ++i) {
+    if (numbers_.fixed[i]) fixed_values_[i] = ops::read_number(inputs[i]);
+  }
+  std::vector<bool> known(primals_.size(), false);
+  for (size_t i = 0; i < primals_.size(); ++i) known[i] = primals_[i] >= 0;
+  for (const auto& [number, primal] : numbers_.primals) known[primal] = true;
+  if (std::ranges::find(known, false) != known.end()) {
+    refuse("its formula reads a tensor that the node does not show");
   }
   const auto raw = std::make_shared<const PackedGraph>(captured.joint);
   auto compiled = compiler::compile_joint(std::move(captured), raw, options, {});
@@ -129,13 +147,17 @@ bool SegmentProgram::fits(const SegmentInputs& inputs, const guards::Ambient& am
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!guards_[i].matches(inputs[i])) return false;
   }
-  return true;
+  return numbers_.misfit(fixed_values_, inputs).empty();
 }
 
 SegmentResults SegmentProgram::run(SegmentInputs inputs) const {
-  std::vector<at::Tensor> primals;
-  primals.reserve(primals_.size());
-  for (const int32_t input : primals_) primals.push_back(std::move(inputs[input]));
+  std::vector<at::Tensor> primals(primals_.size());
+  for (const auto& [number, primal] : numbers_.primals) {
+    primals[primal] = ops::wrapped_number(*number->evaluate(inputs));
+  }
+  for (size_t i = 0; i < primals_.size(); ++i) {
+    if (primals_[i] >= 0) primals[i] = std::move(inputs[primals_[i]]);
+  }
   inputs.clear();
   auto made = executable_->run_alone(std::move(primals));
   SegmentResults results;

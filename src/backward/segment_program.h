@@ -12,15 +12,18 @@
 #include <string>
 #include <vector>
 
+#include "backward/numbers.h"
 #include "backward/plan.h"
 #include "guards/ambient.h"
 #include "guards/tensor_guard.h"
+#include "ops/number.h"
 #include "runtime/executable.h"
 
 namespace antegrad::backward {
 
 /// What a segment reads: gradients by Segment::arrives, then those that have arrived at
-/// Segment::leaves before it runs, then saved tensors by Segment::saved. Some are undefined.
+/// Segment::leaves before it runs, then saved tensors by Segment::saved. Some are undefined. Last the
+/// numbers of its nodes that are inputs, as ops::wrapped_number() makes them.
 using SegmentInputs = std::vector<at::Tensor>;
 
 /// What it gives.
@@ -40,7 +43,8 @@ class SegmentProgram {
   /// Captures the formulas of the segment's nodes on stand-ins, and compiles them. Throws
   /// RefusedNode.
   SegmentProgram(const torch_compat::BackwardPass& pass, const Plan& plan, const Segment& segment,
-                 const SegmentInputs& inputs, const Options& options);
+                 const std::vector<HeldNumber>& numbers, const SegmentInputs& inputs,
+                 const Options& options);
 
   /// Whether it computes the segment for such inputs.
   bool fits(const SegmentInputs& inputs, const guards::Ambient& ambient) const;
@@ -51,9 +55,11 @@ class SegmentProgram {
  private:
   std::vector<guards::TensorGuard> guards_;
   guards::Ambient ambient_;
-  std::vector<int32_t> primals_;  // by primal of the program: the input
-  size_t leaves_ = 0;             // number of Segment::leaves
-  std::vector<int32_t> asked_;    // places of the results behind these
+  std::vector<int32_t> primals_;  // by primal of the program: the input; -1 for a number
+  ops::NumberUse numbers_;
+  std::vector<std::optional<ops::Number>> fixed_values_;  // by input
+  size_t leaves_ = 0;                                     // number of Segment::leaves
+  std::vector<int32_t> asked_;                            // places of the results behind these
   std::shared_ptr<const runtime::Executable> executable_;
   ProgramReport report_;
 };

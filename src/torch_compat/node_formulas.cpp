@@ -195,6 +195,7 @@ void VisitedNodes::visit(int32_t place) {
   }
   if (accumulates(node)) append(key_, leaf_of(node).grad().defined());
   bool shows = of_pass.runs && !class_of(node).shows_nothing;
+  const auto start = key_.size();
   if (shows) {
     auto& call = visit_->call;
     const auto known = call.sv_to_hooks.size();
@@ -213,6 +214,7 @@ void VisitedNodes::visit(int32_t place) {
       shows = false;  // a class without a visitor, or hooks that have none
     }
   }
+  in_key_.emplace_back(start, key_.size());
   append(key_, shows);
   visit_->shows.push_back(shows);
 }
@@ -253,6 +255,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   auto formula = std::make_unique<NodeFormula>();
   Places places;  // of the stand-ins in its arguments, which keep them alive
   for (const auto& argument : note.arguments) {
+    if (argument.isDouble()) formula->numbers.push_back(argument.toDouble());
     with_tensors(argument, [&](const at::Tensor& tensor) {
       const auto found = visit_->places.find(tensor.unsafeGetTensorImpl());
       if (found != visit_->places.end() && places.insert(*found).second) {
@@ -262,9 +265,15 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
     });
   }
   formula->call = [note = std::move(note), places = std::move(places)](
-                      const variable_list& gradients, const std::vector<at::Tensor>& saved) {
+                      const variable_list& gradients, const std::vector<at::Tensor>& saved,
+                      const OtherNumbers& numbers) {
     std::vector<c10::IValue> arguments;
+    size_t number = 0;  // how many there were
     for (const auto& argument : note.arguments) {
+      if (argument.isDouble() && number++ < numbers.size() && numbers[number - 1]) {
+        arguments.emplace_back(*numbers[number - 1]);
+        continue;
+      }
       arguments.push_back(with_tensors(argument, [&](const at::Tensor& tensor) {
         const auto found = places.find(tensor.unsafeGetTensorImpl());
         return found == places.end() ? tensor : saved[found->second];

@@ -8,6 +8,7 @@
 /// the formulas. A formula reads its saved tensors from a list, so it can be captured with
 /// stand-ins, and what was captured holds for other passes with the same key.
 
+#include <ATen/core/Scalar.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/function.h>
@@ -15,19 +16,26 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "torch_compat/backward_pass.h"
 
 namespace antegrad::torch_compat {
 
+/// By NodeFormula::numbers: what takes the place of the number that the node holds, if anything.
+using OtherNumbers = std::vector<std::optional<at::Scalar>>;
+
 /// What a node computes: gradients for its edges from those that arrive at its inputs. `saved` are
-/// all tensors of the pass, of which it reads `reads`.
+/// all tensors of the pass, of which it reads `reads`. `numbers` may be shorter than those it holds.
 struct NodeFormula {
   std::vector<int32_t> reads;
+  std::vector<double> numbers;  ///< that the node holds, in the order of the formula's arguments
   std::function<torch::autograd::variable_list(const torch::autograd::variable_list& gradients,
-                                               const std::vector<at::Tensor>& saved)>
+                                               const std::vector<at::Tensor>& saved,
+                                               const OtherNumbers& numbers)>
       call;
 };
 
@@ -43,6 +51,8 @@ class VisitedNodes {
 
   /// Equal for passes whose nodes differ in saved tensors and objects of hooks alone.
   const std::string& key() const { return key_; }
+  /// Where in the key the node at this place says what it holds besides tensors: begin and end.
+  std::pair<size_t, size_t> in_key(int32_t place) const { return in_key_[place]; }
   /// Saved by nodes with formulas, each once.
   std::vector<at::Tensor>& saved();
   /// By saved tensor: the version of its data now.
@@ -59,6 +69,7 @@ class VisitedNodes {
   const BackwardPass& pass_;
   std::unique_ptr<Visit> visit_;
   std::string key_;
+  std::vector<std::pair<size_t, size_t>> in_key_;  // by place
 };
 
 /// Whether the node adds gradients to the `.grad` of a leaf.

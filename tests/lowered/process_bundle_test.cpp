@@ -45,27 +45,29 @@ List gradients(const std::function<at::Tensor(const List&)>& callable) {
   return trained(callable, List{leaf({33, 65}), leaf({65})});
 }
 
-// With all kernels that can be made, of which there are some; then `at_end`, while they are held.
-void train(const std::function<void()>& at_end = [] {}) {
-  auto step = compile(loss, exact());
+// With a plan from there, and all kernels that can be made, of which there are some; then `at_end`, while they are held.
+void train(
+    const std::string& plan, const std::function<void()>& at_end = [] {}) {
+  auto step = compile(loss, exact().with_memory_share(0.5));
   EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
   EXPECT_EQ(report.programs.at(0).lowering_failure, "");
   EXPECT_GE(report.programs.at(0).generated_kernels.size(), 2U);
+  EXPECT_EQ(report.programs.at(0).plan_cache + " " + report.programs.at(0).plan_cache_reason, plan);
   at_end();
 }
 
 TEST(ProcessBundle, SavesInAProcessOfItsOwn) {
   if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
   EXPECT_THROW(save_bundle(bundle()), InputError);  // there are none yet
-  train([] { save_bundle(bundle()); });
+  train("miss ", [] { save_bundle(bundle()); });
 }
 
 TEST(ProcessBundle, LoadsInAProcessOfItsOwn) {
   if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
   load_bundle(bundle());
-  train();
+  train("hit from a bundle");
 }
 
 TEST(ProcessBundle, HasNoKernelsInAProcessOfItsOwn) {
@@ -73,7 +75,10 @@ TEST(ProcessBundle, HasNoKernelsInAProcessOfItsOwn) {
   auto step = compile(loss, exact());
   EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
   EXPECT_TRUE(step.report().programs.at(0).generated_kernels.empty());
-  EXPECT_THROW(save_bundle(bundle()), InputError);
+  const auto& program = step.report().programs.at(0);
+  EXPECT_EQ(program.plan_cache, "miss");
+  EXPECT_NE(program.plan_cache_reason, "") << "there is no folder";
+  save_bundle(std::string(bundle()) + ".plan");  // which is all that there is
 }
 
 TEST(ProcessBundle, SavesAndLoads) {

@@ -76,7 +76,7 @@ def test_options_of_the_reference_say_what_became_of_them():
     with pytest.raises(antegrad.OptionError, match="no meaning here: always on"):
         antegrad.compile(loss, cse=False)
     with pytest.raises(antegrad.OptionError, match="not there yet"):
-        config.enable_autograd_cache
+        config.enable_remote_autograd_cache
 
 
 @pytest.mark.parametrize("name, value", [("max_programs", 0), ("max_programs", 1 << 70), ("max_programs", 2.0),
@@ -190,7 +190,7 @@ def test_every_option_of_the_installed_reference_is_accounted_for():
 def test_defaults_are_those_of_the_reference_where_names_are():
     config.load_config(b"{}")
     shared = set(antegrad._C.option_names()) & set(torch._functorch.config._config)
-    assert len(shared) == 17
+    assert len(shared) == 19
     different = {name for name in shared if getattr(config, name) != getattr(torch._functorch.config, name)}
     # joint_custom_pass takes a name, "" for none; the prefetch is a number of tensors, not a bool. AOTAutograd's default of
     # error_on_custom_op_aliasing depends on the variable CI.
