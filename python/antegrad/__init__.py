@@ -58,6 +58,7 @@ from antegrad import compress, config
 from antegrad._aot import inductor, inductor_partitioner, partition_fn
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, compile_step
+from antegrad._compiled_backward import compiled_backward, eager_backward
 from antegrad._dynamo import backend
 from antegrad._report import Reports, report, save_chrome_trace
 from antegrad._saved_tensors import saved_tensors_hooks
@@ -97,8 +98,10 @@ __all__ = [
     "checkpoint",
     "compile",
     "compile_step",
+    "compiled_backward",
     "compress",
     "config",
+    "eager_backward",
     "inductor",
     "inductor_partitioner",
     "kept_memory",

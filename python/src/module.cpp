@@ -4,6 +4,7 @@
 #include <antegrad/config.h>
 #include <torch/extension.h>
 
+#include "backward.h"
 #include "bundle.h"
 #include "checkpoint.h"
 #include "errors.h"
@@ -46,6 +47,7 @@ PYBIND11_MODULE(_C, module) {
   add_memory(module);
   add_bundle(module);
   add_reports(module);
+  add_backward(module);
   add_checkpoints(module);
   add_config(module);
   add_ready_made_hooks(module);

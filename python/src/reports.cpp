@@ -3,24 +3,7 @@
 #include <antegrad/charts.h>
 #include <antegrad/report.h>
 
-#include <sstream>
-
 namespace antegrad::python {
-namespace {
-
-// Defines str() and repr() of a report; notebooks and lists use the latter.
-template <class T>
-void add_text(py::class_<T>& type) {
-  const auto text = [](const T& report) {
-    std::ostringstream out;
-    out << report;
-    return out.str();
-  };
-  type.def("__str__", text).def("__repr__", text);
-}
-
-}  // namespace
-
 void add_reports(py::module_& module) {
   py::class_<ShapeCheck> check(
       module, "ShapeCheck",
@@ -95,6 +78,11 @@ void add_reports(py::module_& module) {
       .def_readonly("recompute_share", &ProgramReport::recompute_share,
                     "With a budget: the estimated increase of a step's time, as a share.")
       .def_readonly("planning_ms", &ProgramReport::planning_ms, "Part of compile_ms.")
+      .def_readonly(
+          "plan_cache", &ProgramReport::plan_cache,
+          "What became of the plan in the cache on disk: 'hit', 'miss', 'bypass' or 'off'.")
+      .def_readonly("plan_cache_reason", &ProgramReport::plan_cache_reason,
+                    "Where the plan came from, or why not from there.")
       .def_readonly("plan_carried_over", &ProgramReport::plan_carried_over,
                     "Whether the plan was made for other sizes, and suits these.")
       .def_readonly("predicted_peak_bytes", &ProgramReport::predicted_peak_bytes,

@@ -31,11 +31,6 @@ std::map<std::string, int64_t>& reasons() {
   return *counts;
 }
 
-void note(const std::string& reason) {
-  const std::lock_guard lock(reasons_mutex);
-  ++reasons()[reason];
-}
-
 // Nodes of a pass, found as the engine finds them: of those whose gradients have all arrived, the
 // one made last runs next. Equal ones, the accumulators of leaves, have the engine's order, too,
 // since its queue is such a heap.
@@ -178,7 +173,7 @@ class OurEngine final : public torch::autograd::Engine {
     if (reason == nullptr || left > 0) {
       return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
-    note(reason);
+    note_left_pass(reason);
     struct Left : Scope {
       Left() { ++left; }
       ~Left() { --left; }
@@ -195,7 +190,7 @@ class OurEngine final : public torch::autograd::Engine {
     }
     auto nodes = Order(*task, root).take();
     if (const auto reason = why_not_here(nodes); !reason.empty()) {
-      note(reason);
+      note_left_pass(reason);
       return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
     auto [node, pass] =
@@ -238,6 +233,11 @@ void take_backward_passes(RunPass run) {
 std::map<std::string, int64_t> passes_left_to_libtorch() {
   const std::lock_guard lock(reasons_mutex);
   return reasons();
+}
+
+void note_left_pass(const std::string& reason) {
+  const std::lock_guard lock(reasons_mutex);
+  ++reasons()[reason];
 }
 
 void leave_passes(int change) { left += change; }

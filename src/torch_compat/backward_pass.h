@@ -49,6 +49,8 @@ using RunPass = void (*)(BackwardPass& pass);
 void take_backward_passes(RunPass run);
 /// Passes so far that were left to libtorch while there was such a function, by the reason.
 std::map<std::string, int64_t> passes_left_to_libtorch();
+/// Counts one that never came here, as from Python.
+void note_left_pass(const std::string& reason);
 
 /// Passes that this thread starts are left to libtorch while the sum of all changes is above 0.
 void leave_passes(int change);
