@@ -23,7 +23,7 @@ using torch::autograd::Node;
 using torch::autograd::variable_list;
 
 std::atomic<RunPass> runner = nullptr;
-thread_local int left = 0;  // sum of leave_passes(), and passes that have to be left
+thread_local int left = 0;  // sum of leave_passes()
 
 std::mutex reasons_mutex;
 std::map<std::string, int64_t>& reasons() {
@@ -160,6 +160,10 @@ class WholePass final : public Node {
   RunPass run_;
 };
 
+// The engine that was there: Python's, where libtorch_python is loaded. It runs what is left to
+// libtorch, on its own threads.
+torch::autograd::Engine* before = nullptr;
+
 class OurEngine final : public torch::autograd::Engine {
  public:
   ~OurEngine() override { stop(); }
@@ -170,28 +174,24 @@ class OurEngine final : public torch::autograd::Engine {
     const char* reason = create_graph                                 ? "create_graph"
                          : torch::autograd::AnomalyMode::is_enabled() ? "anomaly mode"
                                                                       : nullptr;
-    if (reason == nullptr || left > 0) {
+    if (reason == nullptr && left == 0) {
       return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
     }
-    note_left_pass(reason);
-    struct Left : Scope {
-      Left() { ++left; }
-      ~Left() { --left; }
-    } const scope;
-    return Engine::execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+    if (left == 0) note_left_pass(reason);
+    return before->execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
 
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
       const std::shared_ptr<GraphTask>& task, NodePtr root, InputBuffer&& tangents) override {
     const RunPass run = runner.load();
     const bool in_capture = carried() != nullptr;
-    if (run == nullptr || left > 0 || in_capture) {
-      return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
+    if (run == nullptr || in_capture) {
+      return before->execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
     auto nodes = Order(*task, root).take();
     if (const auto reason = why_not_here(nodes); !reason.empty()) {
       note_left_pass(reason);
-      return Engine::execute_with_graph_task(task, std::move(root), std::move(tangents));
+      return before->execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
     auto [node, pass] =
         make_node<WholePass>(*task, std::move(nodes), std::move(tangents.buffer), run);
@@ -216,12 +216,10 @@ void BackwardPass::give(int32_t place, at::Tensor gradient) {
 }
 
 void take_backward_passes(RunPass run) {
-  // The engine that was there: Python's, where libtorch_python is loaded.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   const bool took = runner.exchange(run) != nullptr;
   if (took == (run != nullptr)) return;
-  static torch::autograd::Engine* before = nullptr;
   if (run != nullptr) {
     before = &torch::autograd::Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(our_engine);
