@@ -6,8 +6,8 @@
 //   cache/<case>/{cold,warm,bundled}_over_eager_ms what that is more than eager's first step
 //
 // Peers: eager, in a process of its own; inductor with empty caches (cold), and with those of an
-// earlier process (warm, bundled). Cases: gpt12 and resnet50 with exact kernels, and the same within
-// a budget of memory, where plans are searched.
+// earlier process (warm, bundled). Cases: gpt12 and resnet50 with exact kernels, and the same
+// within a budget of memory, where plans are searched.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Floating-point numbers that nodes of a pass hold, such as the factor of a product, and that change
-/// from pass to pass: they become inputs of its programs.
+/// Floating-point numbers that nodes of a pass hold, such as the factor of a product, and that
+/// change from pass to pass: they become inputs of its programs.
 ///
 /// A key has the bytes of each number, at a place that nothing says. So a place is known only where
 /// two passes are compared: both have there what the argument of a formula is in each.

@@ -25,7 +25,8 @@ struct PassCounts {
   std::map<std::string, int64_t> eager_reasons;  ///< by reason, nodes that ran themselves
 };
 
-/// Passes with one key, but for numbers that are inputs: their plan, and the programs of its segments. Thread-safe.
+/// Passes with one key, but for numbers that are inputs: their plan, and the programs of its
+/// segments. Thread-safe.
 class KnownPass {
  public:
   /// The nodes that `before`, if there is one, could not capture run themselves. `numbers`: those

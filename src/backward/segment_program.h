@@ -22,8 +22,8 @@
 namespace antegrad::backward {
 
 /// What a segment reads: gradients by Segment::arrives, then those that have arrived at
-/// Segment::leaves before it runs, then saved tensors by Segment::saved. Some are undefined. Last the
-/// numbers of its nodes that are inputs, as ops::wrapped_number() makes them.
+/// Segment::leaves before it runs, then saved tensors by Segment::saved. Some are undefined. Last
+/// the numbers of its nodes that are inputs, as ops::wrapped_number() makes them.
 using SegmentInputs = std::vector<at::Tensor>;
 
 /// What it gives.

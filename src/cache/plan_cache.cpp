@@ -1,5 +1,7 @@
 #include "cache/plan_cache.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "files/private_folder.h"
@@ -23,39 +25,34 @@ PlanCache& PlanCache::of_process() {
   return cache;
 }
 
-PlanCache::Found PlanCache::find(const std::string& key, const std::string& folder) {
-  Found found;
+PlanCache::Found PlanCache::find(const std::string& key, const std::string& folder) const {
   {
     const std::lock_guard guard(mutex_);
     if (const auto known = bundled_.find(key); known != bundled_.end()) {
-      found = {known->second, "", "a bundle"};
+      return {known->second, "", "a bundle"};
     }
   }
-  if (found.plan.empty()) {
-    const auto opened = PrivateFolder::open(folder, kPlanSuffix);
-    if (!opened) return {"", opened.failure().text, ""};
-    auto entry = opened->read(name_of_plan(key), key);
-    if (entry.bytes.empty()) return {"", std::move(entry.damage), ""};
-    found = {std::move(entry.bytes), "", "the folder"};
-  }
-  const std::lock_guard guard(mutex_);
-  used_[key] = found.plan;
-  return found;
+  const auto opened = PrivateFolder::open(folder, kPlanSuffix);
+  if (!opened) return {"", opened.failure().text, ""};
+  auto entry = opened->read(name_of_plan(key), key);
+  if (entry.bytes.empty()) return {"", std::move(entry.damage), ""};
+  return {std::move(entry.bytes), "", "the folder"};
 }
 
 std::string PlanCache::keep(const std::string& key, const std::string& plan,
                             const std::string& folder) {
-  {
-    const std::lock_guard guard(mutex_);
-    used_[key] = plan;
-  }
   const auto opened = PrivateFolder::open(folder, kPlanSuffix);
   if (!opened) return opened.failure().text;
   const auto work = opened->work();
   if (!work) return work.failure().text;
   if (const auto failure = work->write(kMade, plan)) return failure->text;
   auto entry = opened->keep(*work, kMade, name_of_plan(key), key);
-  if (entry.damage.empty()) opened->trim(kMostPlanBytes);
+  const bool trims = [&] {
+    const std::lock_guard guard(mutex_);
+    kept_bytes_ += std::ssize(plan);
+    return kept_bytes_ >= kMostPlanBytes / 16 && std::exchange(kept_bytes_, 0) > 0;
+  }();
+  if (trims) opened->trim(kMostPlanBytes);
   return std::move(entry.damage);
 }
 
@@ -64,10 +61,25 @@ void PlanCache::take(std::vector<KeptPlan> plans) {
   for (KeptPlan& kept : plans) bundled_[std::move(kept.key)] = std::move(kept.plan);
 }
 
-std::vector<KeptPlan> PlanCache::used() const {
+void PlanCache::add(const std::shared_ptr<const LivePlan>& plan) {
   const std::lock_guard guard(mutex_);
+  if (live_.size() >= sweep_at_) {
+    std::erase_if(live_, [](const auto& known) { return known.expired(); });
+    sweep_at_ = std::max(sweep_at_, 2 * live_.size());
+  }
+  live_.push_back(plan);
+}
+
+std::vector<KeptPlan> PlanCache::in_use() const {
+  std::map<std::string, std::shared_ptr<const LivePlan>> by_key;
+  {
+    const std::lock_guard guard(mutex_);
+    for (const auto& known : live_) {
+      if (auto plan = known.lock()) by_key.emplace(plan->key, plan);
+    }
+  }
   std::vector<KeptPlan> plans;
-  for (const auto& [key, plan] : used_) plans.push_back({key, plan});
+  for (const auto& [key, plan] : by_key) plans.push_back({key, plan->plan()});
   return plans;
 }
 

@@ -8,8 +8,11 @@
 /// one that was captured in this process, so the worst that a wrong plan could do is to take more
 /// memory or time, and its reader checks that it does not.
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -24,6 +27,12 @@ struct KeptPlan {
   friend bool operator==(const KeptPlan&, const KeptPlan&) = default;
 };
 
+/// The plan of a program that lives. Its text is made when it is asked for, on any thread.
+struct LivePlan {
+  std::string key;
+  std::function<std::string()> plan;
+};
+
 /// "32 hexadecimal digits": what the plan of a key is called.
 std::string name_of_plan(std::string_view key);
 
@@ -36,7 +45,8 @@ inline constexpr const char* kPlanSuffix = ".plan";
 inline constexpr std::string_view kPlanRecord = "antegrad plan 1\n";
 inline constexpr int64_t kMostPlanBytes = int64_t{64} << 20;
 
-/// The plans of a process: those of bundles, those of folders, and what it asked for. Thread-safe.
+/// The plans of a process: those of bundles, those of folders, and those of its programs.
+/// Thread-safe.
 class PlanCache {
  public:
   static PlanCache& of_process();
@@ -47,20 +57,27 @@ class PlanCache {
     std::string from;    ///< "a bundle", "the folder"
   };
   /// Also for a folder that cannot be used: bundles need none.
-  Found find(const std::string& key, const std::string& folder);
+  Found find(const std::string& key, const std::string& folder) const;
 
-  /// Keeps a plan for this process and, in the folder, for later ones. Returns why later ones will
-  /// not find it, in words; "" if they will.
+  /// Keeps a plan in the folder, for later processes. Returns why they will not find it, in words;
+  /// "" if they will.
   std::string keep(const std::string& key, const std::string& plan, const std::string& folder);
 
   /// From now on find() knows these too.
   void take(std::vector<KeptPlan> plans);
-  /// What this process found or kept, by key.
-  std::vector<KeptPlan> used() const;
+
+  /// The plan of a program, which is part of in_use() until the program is gone.
+  void add(const std::shared_ptr<const LivePlan>& plan);
+  /// By key.
+  std::vector<KeptPlan> in_use() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<std::string, std::string> bundled_, used_;  // plans by key
+  std::map<std::string, std::string> bundled_;  // by key
+  std::vector<std::weak_ptr<const LivePlan>> live_;
+  size_t sweep_at_ = 64;  // size of live_ at which those that are gone are removed
+  // Bytes kept since the folder was last brought within its bound; at first it may be beyond.
+  int64_t kept_bytes_ = kMostPlanBytes;
 };
 
 }  // namespace antegrad

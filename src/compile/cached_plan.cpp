@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "cache/build_id.h"
-#include "cache/plan_cache.h"
 #include "compile/kernel_sources.h"
 #include "cost/rates_file.h"
 #include "graph/analysis.h"
@@ -200,6 +199,7 @@ void CachedPlan::refuse(const std::string& why) {
 void CachedPlan::keep(const PartitionRecord& record) {
   if (!record.choice.carried.empty()) {
     use_.why = "it was carried over from other sizes";
+    carried_ = true;
     return;
   }
   auto why = PlanCache::of_process().keep(key_, to_text(record), folder_);
@@ -207,6 +207,13 @@ void CachedPlan::keep(const PartitionRecord& record) {
   log(
       Log::cache, [&] { return "a plan cannot be kept: " + why; }, LogLevel::warning);
   use_.why = std::move(why);
+}
+
+std::shared_ptr<const LivePlan> CachedPlan::live(std::function<std::string()> plan) const {
+  if (!active() || carried_) return nullptr;
+  auto live = std::make_shared<const LivePlan>(LivePlan{key_, std::move(plan)});
+  PlanCache::of_process().add(live);
+  return live;
 }
 
 PartitionRecord record_of(const PlannedPartition& planned) {

@@ -8,11 +8,13 @@
 #include <antegrad/options.h>
 #include <antegrad/saved_tensors.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cache/plan_cache.h"
 #include "compile/cache_notes.h"
 #include "compile/plan_partition.h"
 #include "explain/record.h"
@@ -26,8 +28,8 @@ struct CacheUse {
   std::string why = {};
 };
 
-/// What a plan depends on, in lines; the key of the cache. `notes`: of the code that graph and hooks
-/// only name.
+/// What a plan depends on, in lines; the key of the cache. `notes`: of the code that graph and
+/// hooks only name.
 std::string key_of_plan(const Graph& joint, const Options& options, const CacheNotes& notes);
 
 /// The place of one program's plan in the cache.
@@ -45,11 +47,14 @@ class CachedPlan {
   void refuse(const std::string& why);
   /// A plan that was made.
   void keep(const PartitionRecord& record);
+  /// The plan of the program, for bundles; null for one that is not kept. `plan` is as in LivePlan.
+  std::shared_ptr<const LivePlan> live(std::function<std::string()> plan) const;
 
   const CacheUse& use() const { return use_; }
 
  private:
   std::string key_;  // empty: nothing is cached
+  bool carried_ = false;
   std::string folder_;
   CacheUse use_;
 };

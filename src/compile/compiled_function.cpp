@@ -180,7 +180,8 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                                           std::move(compiled.report),
                                           std::move(compiled.misses),
                                           std::move(compiled.partition),
-                                          std::move(compiled.record)});
+                                          std::move(compiled.record),
+                                          std::move(compiled.plan)});
 }
 
 // New sizes always get a program, also sizes that data answer. Other calls get one only if such

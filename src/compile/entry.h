@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "antegrad/report.h"
+#include "cache/plan_cache.h"
 #include "explain/record.h"
 #include "guards/one_offs.h"
 #include "guards/origin.h"
@@ -21,6 +22,7 @@ struct Entry : guards::Origin, guards::Cached {
   std::shared_ptr<const runtime::KernelMisses> kernel_misses;
   std::function<Partition()> partition;     ///< of `raw`, before hooks and last passes
   std::function<PartitionRecord()> record;  ///< how `raw` was partitioned
+  std::shared_ptr<const LivePlan> plan;     ///< for bundles; null for none
   std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
 
   /// The memory that it keeps; an estimate.

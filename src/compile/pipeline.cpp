@@ -309,11 +309,21 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   compiled.report.compile_ms = stages.milliseconds();
   logs.compiled(partition, planned.choice, compiled.report);
   compiled.partition = [variants] { return variants->usual(); };
-  compiled.record = [variants, choice = std::move(planned.choice), packed = std::move(packed)] {
-    auto partition = variants->usual();
-    partition.packed = packed;
-    return make_record(partition, choice);
+  // What was decided, without the graphs, which are made again when somebody asks.
+  planned.partition = {};
+  planned.hooks = {};
+  const auto decided = std::make_shared<const PlannedPartition>(std::move(planned));
+  const auto again = [variants, decided, packed = std::move(packed)] {
+    auto planned = *decided;
+    planned.partition = variants->usual();
+    planned.partition.packed = packed;
+    return planned;
   };
+  compiled.record = [again] {
+    const auto planned = again();
+    return make_record(planned.partition, planned.choice);
+  };
+  compiled.plan = cached.live([again] { return to_text(record_of(again())); });
   return compiled;
 }
 

@@ -14,6 +14,7 @@
 #include "antegrad/options.h"
 #include "antegrad/report.h"
 #include "antegrad/saved_tensors.h"
+#include "cache/plan_cache.h"
 #include "capture/capture.h"
 #include "compile/capture_call.h"
 #include "explain/record.h"
@@ -30,6 +31,7 @@ struct CompiledProgram {
   std::shared_ptr<const runtime::KernelMisses> misses = nullptr;  ///< go on being counted
   std::function<Partition()> partition = {};     ///< makes it again, before hooks and last passes
   std::function<PartitionRecord()> record = {};  ///< makes that of the partition, for replaying
+  std::shared_ptr<const LivePlan> plan = {};     ///< for bundles; null for none
 };
 
 /// The context of passes under these options: one log per compilation.

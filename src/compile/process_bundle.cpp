@@ -24,7 +24,7 @@ void save_bundle(const std::string& file) {
                             .made_for = compiler::this_machine(),
                             .libraries = kernels::loaded_libraries(),
                             .facts = KernelVerdicts::of_process().facts()},
-                .plans = PlanCache::of_process().used()};
+                .plans = PlanCache::of_process().in_use()};
   if (bundle.kernels.libraries.empty() && bundle.plans.empty()) {
     throw InputError(
         ErrorText{"a process that holds generated kernels, or used plans that can be "

@@ -29,7 +29,8 @@ namespace antegrad::torch_compat {
 using OtherNumbers = std::vector<std::optional<at::Scalar>>;
 
 /// What a node computes: gradients for its edges from those that arrive at its inputs. `saved` are
-/// all tensors of the pass, of which it reads `reads`. `numbers` may be shorter than those it holds.
+/// all tensors of the pass, of which it reads `reads`. `numbers` may be shorter than those it
+/// holds.
 struct NodeFormula {
   std::vector<int32_t> reads;
   std::vector<double> numbers;  ///< that the node holds, in the order of the formula's arguments

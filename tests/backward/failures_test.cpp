@@ -1,5 +1,5 @@
-// Passes that fail at any moment: in a hook, in a custom function, for want of memory. Whoever tries
-// again with libtorch's engine gets right gradients, or the error that libtorch would give.
+// Passes that fail at any moment: in a hook, in a custom function, for want of memory. Whoever
+// tries again with libtorch's engine gets right gradients, or the error that libtorch would give.
 
 #include <antegrad/antegrad.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -71,8 +71,8 @@ List take_gradients(const List& leaves) {
   return found;
 }
 
-/// A pass of a fresh graph in the scope that may fail, and then one of libtorch's on the same graph.
-/// Returns whether the first one failed.
+/// A pass of a fresh graph in the scope that may fail, and then one of libtorch's on the same
+/// graph. Returns whether the first one failed.
 bool expect_usable(const List& leaves, const List& expected, bool keep,
                    const std::function<void()>& arm, const std::function<bool()>& disarm) {
   const auto loss = loss_of(leaves);

@@ -1,4 +1,5 @@
-// Plans and kernels from a bundle, in processes that find neither a compiler nor a folder for compiled files.
+// Plans and kernels from a bundle, in processes that find neither a compiler nor a folder for
+// compiled files.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
@@ -45,7 +46,8 @@ List gradients(const std::function<at::Tensor(const List&)>& callable) {
   return trained(callable, List{leaf({33, 65}), leaf({65})});
 }
 
-// With a plan from there, and all kernels that can be made, of which there are some; then `at_end`, while they are held.
+// With a plan from there, and all kernels that can be made, of which there are some; then `at_end`,
+// while they are held.
 void train(
     const std::string& plan, const std::function<void()>& at_end = [] {}) {
   auto step = compile(loss, exact().with_memory_share(0.5));

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 #include "cache/build_id.h"
@@ -45,7 +46,6 @@ TEST_F(Plans, AreFoundByTheirWholeKeyInAnotherProcess) {
   EXPECT_EQ(found.plan, plan_);
   EXPECT_EQ(found.from, "the folder");
   EXPECT_EQ(other.find(key("graph 2"), folder_).plan, "");
-  EXPECT_THAT(other.used(), ElementsAre(KeptPlan{key_, plan_}));
 }
 
 TEST_F(Plans, OfAnotherKeyAreNotTakenForThis) {
@@ -72,17 +72,31 @@ TEST_F(Plans, ThatAreDamagedAreReplaced) {
   EXPECT_EQ(cache_.find(key_, folder_).plan, plan_);
 }
 
-TEST_F(Plans, WithoutAFolderAreKeptForThisProcess) {
+TEST_F(Plans, WithoutAFolderAreNotKept) {
   for (const std::string folder : {"", "/proc/none"}) {
     EXPECT_NE(cache_.keep(key_, plan_, folder), "") << folder;
     EXPECT_NE(cache_.find(key_, folder).damage, "") << folder;
   }
-  EXPECT_THAT(cache_.used(), ElementsAre(KeptPlan{key_, plan_}));
+}
+
+TEST_F(Plans, AreInUseWhileTheirProgramsLive) {
+  const auto live = [&](const std::string& of) {
+    auto made = std::make_shared<const LivePlan>(LivePlan{of, [this] { return plan_; }});
+    cache_.add(made);
+    return made;
+  };
+  const auto first = live(key_), again = live(key_);
+  EXPECT_THAT(cache_.in_use(), ElementsAre(KeptPlan{key_, plan_}));
+  for (int i = 0; i < 1000; ++i) live(key(std::to_string(i)));
+  auto second = live(key("2"));
+  EXPECT_EQ(cache_.in_use().size(), 2U);
+  second.reset();
+  EXPECT_THAT(cache_.in_use(), ElementsAre(KeptPlan{key_, plan_}));
 }
 
 TEST_F(Plans, OfABundleComeFirstAndNeedNoFolder) {
   cache_.take({{key_, "bundled"}});
-  EXPECT_THAT(cache_.used(), IsEmpty());
+  EXPECT_THAT(cache_.in_use(), IsEmpty());
   const auto found = cache_.find(key_, "/proc/none");
   EXPECT_EQ(found.plan, "bundled");
   EXPECT_EQ(found.from, "a bundle");
