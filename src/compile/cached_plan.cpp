@@ -197,11 +197,6 @@ void CachedPlan::refuse(const std::string& why) {
 }
 
 void CachedPlan::keep(const PartitionRecord& record) {
-  if (!record.choice.carried.empty()) {
-    use_.why = "it was carried over from other sizes";
-    carried_ = true;
-    return;
-  }
   auto why = PlanCache::of_process().keep(key_, to_text(record), folder_);
   if (why.empty()) return;
   log(
@@ -210,7 +205,7 @@ void CachedPlan::keep(const PartitionRecord& record) {
 }
 
 std::shared_ptr<const LivePlan> CachedPlan::live(std::function<std::string()> plan) const {
-  if (!active() || carried_) return nullptr;
+  if (!active()) return nullptr;
   auto live = std::make_shared<const LivePlan>(LivePlan{key_, std::move(plan)});
   PlanCache::of_process().add(live);
   return live;

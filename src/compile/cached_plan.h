@@ -54,7 +54,6 @@ class CachedPlan {
 
  private:
   std::string key_;  // empty: nothing is cached
-  bool carried_ = false;
   std::string folder_;
   CacheUse use_;
 };

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cache/bundle.h"
+#include "cache/plan_cache.h"
 #include "explain/record.h"
 #include "explain/replay.h"
 #include "graph/graph_file.h"
@@ -72,6 +73,30 @@ TEST(CommandLine, BundleShowsWhatIsInIt) {
   std::ofstream(file, std::ios::app) << "z";
   expect(run("bundle " + file), 1, "damaged");
   expect(run("bundle /none"), 1, "No such file");
+}
+
+TEST(CommandLine, CacheShowsChecksAndRemovesWhatIsKept) {
+  const TemporaryFolder folder;
+  const std::string cache = "cache --dir " + folder.path() + " ";
+  expect(run(cache + "stats"), 0, "plan         0 entries");
+  EXPECT_TRUE(folder.is_empty()) << "looking makes nothing";
+  const std::string key = std::string(kPlanRecord) + "graph 12\n";
+  const std::string plans = folder_of_plans(folder.path());
+  ASSERT_EQ(PlanCache().keep(key, "{\"saved\": []}", plans), "");
+  const std::string name = name_of_plan(key);
+  expect(run(cache + "ls"), 0, "of the graph 12");
+  const auto listed = nlohmann::json::parse(run(cache + "ls --json").out);
+  EXPECT_EQ(listed.at(0).at("name"), name);
+  expect(run(cache + "show " + name.substr(0, 8)), 0, "graph 12\n{\"saved\": []}");
+  expect(run(cache + "show none"), 2, "no entry");
+  expect(run(cache + "verify"), 0, "1 entries, 0 damaged");
+  EXPECT_EQ(nlohmann::json::parse(run(cache + "stats --json").out).at("plan").at("entries"), 1);
+  std::ofstream(plans + "/" + name + ".plan", std::ios::app) << "z";
+  expect(run(cache + "verify"), 1, "not what its record says");
+  expect(run(cache + "ls"), 0, "damaged");
+  expect(run(cache + "clear --kind kernels"), 0, "removed 0 entries");
+  expect(run(cache + "clear"), 0, "removed 1 entries");
+  expect(run(cache + "clear --kind other"), 2, "--kind");
 }
 
 TEST(CommandLine, VerifyTellsValidFromInvalidAndMalformed) {
