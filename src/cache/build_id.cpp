@@ -14,7 +14,7 @@
 namespace antegrad {
 namespace {
 
-constexpr std::string_view kGnu{"GNU", 4};  // with its zero
+constexpr std::string_view kGnu{"GNU\0", 4};
 
 size_t padded(size_t bytes) { return (bytes + 3) & ~size_t{3}; }
 

@@ -71,9 +71,9 @@ class PrivateFolder {
   };
   Outcome<Work, FolderFailure> work() const;
 
-  /// What `file` in `work` holds, which becomes an entry. `damage` says why it could not be kept;
-  /// the bytes can be used all the same.
-  Entry keep(const Work& work, const std::string& file, const std::string& name,
+  /// What the file `made` in `work` holds, which becomes an entry. `damage` says why it could not
+  /// be kept; the bytes can be used all the same.
+  Entry keep(const Work& work, const std::string& made, const std::string& name,
              std::string_view record) const;
 
   /// The text of a list that processes append to; empty if there is no sound one of at most

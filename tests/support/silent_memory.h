@@ -1,48 +1,20 @@
 #pragma once
 
 /// \file
-/// An allocator that reports nothing, as CUDA's backend cudaMallocAsync does.
+/// An allocator that reports nothing.
 
-#include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
-
-#include <cstdlib>
+#include "support/test_allocator.h"
 
 namespace antegrad::testing {
 
 /// libtorch's allocator of the CPU while it lives.
 class SilentMemory {
- public:
-  SilentMemory() { install(&silent()); }
-  ~SilentMemory() { install(before_); }
-  SilentMemory(const SilentMemory&) = delete;
-  SilentMemory& operator=(const SilentMemory&) = delete;
-
  private:
-  class Allocator final : public c10::Allocator {
-   public:
-    c10::DataPtr allocate(size_t bytes) override {
-      constexpr size_t kAlignment = 64;
-      void* block = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
-      return {block, block, &std::free, c10::Device(c10::kCPU)};
-    }
-    c10::DeleterFnPtr raw_deleter() const override { return &std::free; }
-    void copy_data(void* dest, const void* src, std::size_t count) const override {
-      default_copy_data(dest, src, count);
-    }
-  };
-
-  static Allocator& silent() {
-    static Allocator allocator;
+  static PlainAllocator& silent() {
+    static PlainAllocator allocator;
     return allocator;
   }
-  static void install(c10::Allocator* allocator) {
-    constexpr uint8_t kPriority = 100;  // that of MemoryMeter
-    c10::SetAllocator(c10::kCPU, allocator, kPriority);
-    c10::SetCPUAllocator(allocator, kPriority);
-  }
-
-  c10::Allocator* before_ = c10::GetAllocator(c10::kCPU);
+  AllocatorScope scope_{silent()};
 };
 
 }  // namespace antegrad::testing
