@@ -56,7 +56,7 @@ class PlanCache {
     std::string damage;  ///< why there is none although an entry is there
     std::string from;    ///< "a bundle", "the folder"
   };
-  /// Also for a folder that cannot be used: bundles need none.
+  /// A folder that cannot be used is as an empty one.
   Found find(const std::string& key, const std::string& folder) const;
 
   /// Keeps a plan in the folder, for later processes. Returns why they will not find it, in words;

@@ -1,9 +1,8 @@
 #pragma once
 
 /// \file
-/// The plan of a program in the cache of plans (cache/plan_cache.h): what it depends on, how it is
-/// written, and how it is applied to the same graph again. docs/cache.md has it from the user's
-/// side.
+/// The plan of a program in the cache of plans (cache/plan_cache.h). docs/cache.md has it from the
+/// user's side.
 
 #include <antegrad/options.h>
 #include <antegrad/saved_tensors.h>
@@ -12,11 +11,8 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "cache/plan_cache.h"
-#include "compile/cache_notes.h"
-#include "compile/plan_partition.h"
 #include "explain/record.h"
 #include "graph/graph.h"
 
@@ -27,10 +23,6 @@ struct CacheUse {
   std::string word;
   std::string why = {};
 };
-
-/// What a plan depends on, in lines; the key of the cache. `notes`: of the code that graph and
-/// hooks only name.
-std::string key_of_plan(const Graph& joint, const Options& options, const CacheNotes& notes);
 
 /// The place of one program's plan in the cache.
 class CachedPlan {
@@ -57,16 +49,5 @@ class CachedPlan {
   std::string folder_;
   CacheUse use_;
 };
-
-/// Everything that was decided.
-PartitionRecord record_of(const PlannedPartition& planned);
-
-/// What was decided, applied to the graph that it was decided about. The other parameters are as
-/// in plan_partition(). Throws GraphError for a record that does not fit the graph, with whose plan
-/// something else happens than it says, or that record_of() did not make.
-PlannedPartition planned_again(const PartitionRecord& record, Graph joint, const Options& options,
-                               const LoweringRules& lowering,
-                               const std::shared_ptr<const detail::HookPair>& hooks,
-                               int32_t first_node, const PassContext& passes);
 
 }  // namespace antegrad::compiler

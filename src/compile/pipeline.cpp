@@ -18,6 +18,7 @@
 #include "compile/finish.h"
 #include "compile/kernel_plan.h"
 #include "compile/plan_partition.h"
+#include "compile/plan_record.h"
 #include "compile/program_report.h"
 #include "compile/stages.h"
 #include "hooks/captured_hooks.h"

@@ -22,8 +22,7 @@
 #include <vector>
 
 #include "cache/plan_cache.h"
-#include "compile/cache_notes.h"
-#include "compile/cached_plan.h"
+#include "compile/plan_key.h"
 #include "files/private_folder.h"
 #include "graph/graph.h"
 #include "graph/parse.h"

@@ -75,7 +75,8 @@ TEST_F(Plans, ThatAreDamagedAreReplaced) {
 TEST_F(Plans, WithoutAFolderAreNotKept) {
   for (const std::string folder : {"", "/proc/none"}) {
     EXPECT_NE(cache_.keep(key_, plan_, folder), "") << folder;
-    EXPECT_NE(cache_.find(key_, folder).damage, "") << folder;
+    EXPECT_EQ(cache_.find(key_, folder).plan, "") << folder;
+    EXPECT_EQ(cache_.find(key_, folder).damage, "") << folder;
   }
 }
 

@@ -1,0 +1,19 @@
+#pragma once
+
+/// \file
+/// What a plan depends on, as a text.
+
+#include <antegrad/options.h>
+
+#include <string>
+
+#include "compile/cache_notes.h"
+#include "graph/graph.h"
+
+namespace antegrad::compiler {
+
+/// The key of a plan in the cache, in lines: the graph after simplification, the machine, libtorch
+/// and antegrad, switches, options. `notes`: of the code that graph and hooks only name.
+std::string key_of_plan(const Graph& joint, const Options& options, const CacheNotes& notes);
+
+}  // namespace antegrad::compiler
