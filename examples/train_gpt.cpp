@@ -204,8 +204,10 @@ Table program_table(const Runs& runs) {
   const auto number = [](int64_t value) { return std::to_string(value); };
   row("capture", [&](const Program& p) { return ms(p.capture_ms); });
   row("passes, partition, programs", [&](const Program& p) { return ms(p.compile_ms); });
-  row("of this, plan for the budget",
-      [&](const Program& p) { return p.memory_budget_bytes > 0 ? ms(p.planning_ms) : ""; });
+  row("of this, plan for the budget", [&](const Program& p) {
+    if (p.memory_budget_bytes == 0) return std::string();
+    return p.plan_cache == "hit" ? std::string("kept") : ms(p.planning_ms);
+  });
   row("nodes: joint", [&](const Program& p) { return number(p.joint_nodes); });
   row("nodes: forward", [&](const Program& p) { return number(p.forward_nodes); });
   row("nodes: backward", [&](const Program& p) { return number(p.backward_nodes); });
