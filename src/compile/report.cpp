@@ -32,9 +32,18 @@ void write_budget(std::ostream& out, const ProgramReport& program) {
   out << "  memory budget  " << mebibytes(program.memory_budget_bytes) << " of "
       << mebibytes(program.eager_peak_bytes) << " without recomputation; smallest known "
       << mebibytes(program.smallest_budget_bytes) << '\n'
-      << "  recomputation  " << share << " of the step, by estimate; "
-      << (program.plan_carried_over ? "plan of other sizes, checked in " : "planned in ")
-      << milliseconds(program.planning_ms) << '\n';
+      << "  recomputation  " << share << " of the step, by estimate";
+  if (program.plan_cache != "hit") {
+    out << (program.plan_carried_over ? "; plan of other sizes, checked in " : "; planned in ")
+        << milliseconds(program.planning_ms);
+  }
+  out << '\n';
+}
+
+// What became of the plan on disk, where that is of interest.
+void write_cache(std::ostream& out, const ProgramReport& program) {
+  if (program.plan_cache == "off" || program.plan_cache_reason.empty()) return;
+  out << "  plan on disk   " << program.plan_cache << ": " << program.plan_cache_reason << '\n';
 }
 
 // The findings of a cross-check, if there was one.
@@ -160,6 +169,7 @@ std::ostream& operator<<(std::ostream& out, const ProgramReport& program) {
       << program.meta_kernels << " by Meta kernels, " << program.real_kernels
       << " by real kernels on zeros\n";
   write_budget(out, program);
+  write_cache(out, program);
   write_checks(out, program.shape_checks);
   return out;
 }
