@@ -57,7 +57,7 @@ class Cache {
     }
     const kernels::Settings kernels;
     add({"plan", folder_of_plans(directory_), kPlanSuffix, kPlanRecord, kMostPlanBytes});
-    add({"kernels", directory_ + "/kernels", kernels::kEntrySuffix, kernels::kRecord,
+    add({"kernels", kernels::folder_of_kernels(directory_), kernels::kEntrySuffix, kernels::kRecord,
          kernels.folder_bytes});
   }
 

@@ -85,7 +85,7 @@ struct CompiledBackward::State {
                                                   torch_compat::VisitedNodes& visited,
                                                   std::shared_ptr<KnownPass> made) {
     const auto merged = [&](const KnownPass& other) -> std::shared_ptr<KnownPass> {
-      auto numbers = backward::changed_numbers(other.numbered(), made->numbered());
+      auto numbers = backward::changed_numbers(other.plan().numbered, made->plan().numbered);
       if (!numbers || numbers->empty()) return nullptr;
       for (const auto& number : other.numbers()) {
         if (std::ranges::find(*numbers, number) == numbers->end()) numbers->push_back(number);

@@ -101,18 +101,6 @@ SegmentInputs inputs_of(const Segment& segment, const std::vector<HeldNumber>& n
   return inputs;
 }
 
-// Those of nodes that run themselves, too: they need no input.
-NumberedKey numbered_key(const torch_compat::BackwardPass& pass,
-                         torch_compat::VisitedNodes& visited) {
-  NumberedKey numbered{.key = visited.key(), .nodes = {}};
-  for (int32_t place = 0; std::cmp_less(place, pass.nodes.size()); ++place) {
-    const auto formula = visited.formula(place);
-    if (!formula || formula->numbers.empty()) continue;
-    numbered.nodes.push_back({place, visited.in_key(place), formula->numbers});
-  }
-  return numbered;
-}
-
 std::vector<std::vector<HeldNumber>> by_segment(const Plan& plan,
                                                 const std::vector<HeldNumber>& numbers) {
   std::vector<std::vector<HeldNumber>> of(plan.segments.size());
@@ -139,7 +127,6 @@ KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::Visit
     : options_(options),
       planned_as_refused_(before == nullptr ? std::set<int32_t>() : before->refused()),
       plan_(plan_of(pass, visited, planned_as_refused_)),
-      numbered_(numbered_key(pass, visited)),
       numbers_(std::move(numbers)),
       numbers_of_(by_segment(plan_, numbers_)),
       programs_(plan_.segments.size()) {}

@@ -36,8 +36,9 @@ class KnownPass {
             std::vector<HeldNumber> numbers = {});
 
   /// Whether it runs passes with this key.
-  bool fits(const std::string& key) const { return same_but_for(numbered_.key, key, numbers_); }
-  const NumberedKey& numbered() const { return numbered_; }
+  bool fits(const std::string& key) const {
+    return same_but_for(plan_.numbered.key, key, numbers_);
+  }
   const std::vector<HeldNumber>& numbers() const { return numbers_; }
 
   /// Runs a pass. Throws what its nodes, hooks and kernels throw; what ran before has then had its
@@ -59,7 +60,6 @@ class KnownPass {
   const Options options_;
   const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
-  const NumberedKey numbered_;                             // of the first pass
   const std::vector<HeldNumber> numbers_;                  // that are inputs
   const std::vector<std::vector<HeldNumber>> numbers_of_;  // the same by segment
   mutable std::mutex mutex_;                               // guards what follows

@@ -17,8 +17,13 @@ class Planner {
       : pass_(pass),
         saved_count_(static_cast<int32_t>(visited.saved().size())),
         segment_of_(pass.nodes.size(), -1) {
+    plan_.numbered.key = visited.key();
     for (int32_t i = 0; std::cmp_less(i, pass.nodes.size()); ++i) {
-      plan_.formulas.push_back(refused.contains(i) ? nullptr : visited.formula(i));
+      auto formula = visited.formula(i);
+      if (formula && !formula->numbers.empty()) {
+        plan_.numbered.nodes.push_back({i, visited.in_key(i), formula->numbers});
+      }
+      plan_.formulas.push_back(refused.contains(i) ? nullptr : std::move(formula));
     }
   }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "backward/numbers.h"
 #include "torch_compat/node_formulas.h"
 
 namespace antegrad::backward {
@@ -48,6 +49,7 @@ struct Plan {
   std::vector<Segment> segments;
   /// By place; null for nodes that run themselves.
   std::vector<std::unique_ptr<torch_compat::NodeFormula>> formulas;
+  NumberedKey numbered;  ///< of the pass that was planned, also of nodes that run themselves
   std::vector<int32_t>
       unread;  ///< saved tensors that no segment reads: of nodes that run themselves
   int64_t nodes_in_segments = 0;

@@ -4,16 +4,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <mutex>
-#include <set>
 #include <utility>
 
 #include "compile/cache_notes.h"
+#include "compile/compile_logs.h"
 #include "compile/plan_key.h"
 #include "cost/rates_file.h"
 #include "graph/analysis.h"
 #include "log/log.h"
-#include "runtime/fork_gate.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -22,16 +20,6 @@ namespace {
 bool is_worth_keeping(const Graph& joint, const Options& options) {
   const bool decides = options.partition != Partitioner::as_written;
   return has_backward(joint) && (decides || options.lowering != Lowering::off);
-}
-
-// What is the same for all plans, such as a full disk.
-void warn_once(const std::string& what) {
-  static std::set<std::string> known;
-  static std::mutex mutex;
-  const runtime::ForkSafeLock lock(mutex);
-  if (!known.insert(what).second) return;
-  log(
-      Log::cache, [&] { return what; }, LogLevel::warning);
 }
 
 }  // namespace
@@ -85,7 +73,7 @@ void CachedPlan::refuse(const std::string& why) {
 void CachedPlan::keep(const PartitionRecord& record) {
   auto why = PlanCache::of_process().keep(key_, to_text(record), folder_);
   if (why.empty()) return;
-  warn_once("plans cannot be kept: " + why);
+  warn_once(Log::cache, "plans cannot be kept: " + why);
   use_.why = std::move(why);
 }
 

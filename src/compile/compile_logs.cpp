@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "graph/byte_text.h"
 #include "graph/text.h"
 #include "log/log.h"
+#include "runtime/fork_gate.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -60,6 +63,16 @@ std::string stages_text(const ProgramReport& report) {
 }
 
 }  // namespace
+
+void warn_once(Log which, const std::string& text) {
+  static std::set<std::pair<Log, std::string>> known;
+  static std::mutex mutex;
+  const runtime::ForkSafeLock lock(mutex);
+  if (known.emplace(which, text).second) {
+    log(
+        which, [&] { return text; }, LogLevel::warning);
+  }
+}
 
 void add_program(ChromeTrace& trace, const std::string& name, const ProgramReport& report,
                  const Partition& partition, const PartitionChoice& choice) {

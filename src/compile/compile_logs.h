@@ -9,6 +9,7 @@
 #include <string>
 
 #include "explain/chrome_trace.h"
+#include "log/log.h"
 #include "log/trace.h"
 #include "partition/partition.h"
 #include "partition/partitioner.h"
@@ -31,6 +32,9 @@ class CompileLogs {
   const std::string& name_;
   const TraceId id_;
 };
+
+/// Logs a warning, unless this process has logged the same one.
+void warn_once(Log which, const std::string& text);
 
 /// Adds a program: its compilation, and a step of it.
 void add_program(ChromeTrace& trace, const std::string& name, const ProgramReport& report,

@@ -6,11 +6,10 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <utility>
 
+#include "compile/compile_logs.h"
 #include "compile/kernel_proof.h"
 #include "compile/kernel_run.h"
 #include "compile/kernel_sources.h"
@@ -25,7 +24,6 @@
 #include "log/log.h"
 #include "lower/level.h"
 #include "passes/reinplace.h"
-#include "runtime/fork_gate.h"
 #include "runtime/program.h"
 
 namespace antegrad::compiler {
@@ -57,14 +55,8 @@ std::string text_of(const kernels::Failure& failure) {
   return fmt::format("{}: {}", kernels::to_string(failure.reason), failure.text);
 }
 
-void warn_once(const std::string& failure) {
-  static std::set<std::string> known;
-  static std::mutex mutex;
-  const runtime::ForkSafeLock lock(mutex);
-  if (!known.insert(failure).second) return;
-  log(
-      Log::kernels, [&] { return "libtorch's kernels run instead of generated ones: " + failure; },
-      LogLevel::warning);
+void warn_of(const std::string& failure) {
+  warn_once(Log::kernels, "libtorch's kernels run instead of generated ones: " + failure);
 }
 
 lower::Level level_of(Lowering lowering) {
@@ -239,7 +231,7 @@ class Attempt {
 
   void refuse(const Hash128& key, std::string reason, bool warns = true) {
     refused_ = true;
-    if (warns) warn_once(reason);
+    if (warns) warn_of(reason);
     verdicts_.refuse(key, std::move(reason));
   }
 
@@ -414,7 +406,7 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
   const auto compiler = compiler_for_kernels();
   if (!compiler) {
     auto failure = text_of(compiler.failure());
-    warn_once(failure);
+    warn_of(failure);
     return {.graph = std::move(graph), .failure = std::move(failure)};
   }
   InventedData data;

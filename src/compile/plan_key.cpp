@@ -49,6 +49,11 @@ std::string hash_of(const Graph& joint) {
   return to_string(PackedGraph(nameless).hash());
 }
 
+const std::string& build_id_of_libtorch() {
+  static const auto id = build_id_of(reinterpret_cast<const void*>(&at::get_num_threads));
+  return id;
+}
+
 }  // namespace
 
 std::string key_of_plan(const Graph& joint, const Options& options, const CacheNotes& notes) {
@@ -62,8 +67,7 @@ std::string key_of_plan(const Graph& joint, const Options& options, const CacheN
       "options {}\n"
       "code {}\n",
       kPlanRecord, library_version(), own_build_id(), hash_of(joint), this_machine(),
-      build_id_of(reinterpret_cast<const void*>(&at::get_num_threads)),
-      fmt::join(device_models(joint), "; "), guards::Ambient::now().text(),
+      build_id_of_libtorch(), fmt::join(device_models(joint), "; "), guards::Ambient::now().text(),
       fmt::join(settings_in_key(options), " "), fmt::join(notes.hashes, "; "));
 }
 

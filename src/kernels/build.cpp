@@ -216,10 +216,12 @@ class Threads {
 
 }  // namespace
 
-std::string folder_of(const Settings& settings) {
-  if (!settings.folder.empty()) return settings.folder;
-  const std::string caches = cache_directory("");
+std::string folder_of_kernels(const std::string& caches) {
   return caches.empty() ? "" : caches + "/kernels";
+}
+
+std::string folder_of(const Settings& settings) {
+  return settings.folder.empty() ? folder_of_kernels(cache_directory("")) : settings.folder;
 }
 
 std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,

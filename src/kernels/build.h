@@ -39,6 +39,9 @@ struct Settings {
 inline constexpr const char* kEntrySuffix = ".so";
 inline constexpr std::string_view kRecord = "antegrad kernels 2\n";
 
+/// That folder below a directory of caches (cache_directory()); empty if there is none.
+std::string folder_of_kernels(const std::string& caches);
+
 /// The folder of compiled files; empty if no place for it is known.
 std::string folder_of(const Settings& settings);
 
