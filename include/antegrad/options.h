@@ -99,6 +99,9 @@ struct Options {
   /// may still take less memory.
   bool keep_slow_kernels = false;
   KeptMemory kept_memory = KeptMemory::keep;
+  /// Whether gradients of gradients may be taken through the callable (create_graph). Each call
+  /// that autograd records then keeps its inputs until the backward. docs/higher-derivatives.md.
+  bool higher_derivatives = false;
   /// Whether all invariants of the graph are checked after every pass. Costs compile time. On in
   /// debug builds.
   bool verify_graphs =
@@ -223,6 +226,10 @@ struct Options {
   }
   Options& with_kept_memory(KeptMemory value) {
     kept_memory = value;
+    return *this;
+  }
+  Options& with_higher_derivatives(bool value) {
+    higher_derivatives = value;
     return *this;
   }
   Options& with_verify_graphs(bool value) {

@@ -58,6 +58,9 @@ struct ProductReport {
 struct ProgramReport {
   std::string name;
   std::string graph_hash;   ///< of the captured graph: equal in every run, process and thread
+  /// 0: the callable with its gradients. k > 0: a program that create_graph asked for, of the
+  /// callable, its gradients up to order k, and their gradients (Options::higher_derivatives).
+  int64_t derivative = 0;
   int64_t joint_nodes = 0;  ///< after simplification
   int64_t forward_nodes = 0;
   int64_t backward_nodes = 0;

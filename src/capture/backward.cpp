@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <unordered_set>
+#include <utility>
 
+#include "capture/derivative.h"
 #include "torch_compat/autograd_graph.h"
 
 namespace antegrad::capture {
@@ -120,15 +122,14 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   }
 
   const auto receivers = receivers_of(tracer, tensors, outputs);
-  std::vector<torch::autograd::Edge> starts, targets;
-  for (const auto& receiver : receivers) targets.push_back(receiver.edge);
-  std::vector<at::Tensor> tangents;
+  CutPass pass;
+  for (const auto& receiver : receivers) pass.targets.push_back(receiver.edge);
   size_t differentiable = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].differentiable()) continue;
     const auto& tangent_form =
         form.tangents.empty() ? ops::TangentForm() : form.tangents.at(differentiable);
-    ++differentiable;
+    const auto place = differentiable++;
     if (!tangent_form.defined) continue;
     auto [tangent, value] = tracer.make_input(tangent_of(tracer, outputs[i], tangent_form));
     owned.add_tangent(value);
@@ -136,16 +137,15 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     input.value = value;
     input.kind = InputKind::tangent;
     input.index = static_cast<int32_t>(i);
-    starts.push_back(torch_compat::gradient_edge(tensors[i]));
-    tangents.push_back(std::move(tangent));
+    pass.starts.push_back({place, torch_compat::gradient_edge(tensors[i]), std::move(tangent)});
   }
-  if (starts.empty() || targets.empty()) return backward;
+  if (pass.starts.empty() || pass.targets.empty()) return backward;
 
   tracer.phase = Phase::backward;
   tracer.data.let_devices_be_asked();
   const torch_compat::AutocastScope autocast(form.autocast);
-  auto gradients = torch_compat::run_backward(starts, tangents, targets);
-  tangents.clear();
+  auto [gradients, of_results] = pass.run(tracer.cut);
+  pass.starts.clear();
 
   const at::NoGradGuard no_grad;
   std::vector<std::pair<int32_t, at::Tensor>> found;  // by root
@@ -161,6 +161,11 @@ Backward run_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     }
     found.emplace_back(receivers[i].root, std::move(gradient));
   }
+  for (size_t i = 0; i < of_results.size(); ++i) {
+    const auto probe = tracer.cut.results[i].probe;
+    if (probe >= 0) found.emplace_back(probe, std::move(of_results[i]));
+  }
+  std::ranges::stable_sort(found, {}, &std::pair<int32_t, at::Tensor>::first);
   if (request.update) {
     backward.gradients = updates_for(tracer, owned, request, found);
     return backward;

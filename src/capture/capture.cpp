@@ -132,12 +132,22 @@ class ForwardCapture final : public Driver {
     start_ = torch_compat::next_sequence_number();
     numbers_ = std::make_shared<Numbers>(request_.arguments, fixed_numbers_);
     tracer.numbers = numbers_;
+    auto of_body = request_.arguments.size();
+    for (const auto& derivative : request_.derivatives) of_body -= derivative.arguments();
     std::vector<at::Tensor> lifted;
-    for (const auto& argument : request_.arguments) {
-      const auto leaf = static_cast<int32_t>(lifted.size());
+    for (size_t i = 0; i < of_body; ++i) {
+      const auto& argument = request_.arguments[i];
+      const auto leaf = static_cast<int32_t>(i);
       lifted.push_back(ops::is_number(argument) ? argument : tracer.lift_argument(argument, leaf));
     }
-    return request_.body(lifted);
+    auto results = request_.body(lifted);
+    auto leaf = static_cast<int32_t>(of_body);
+    for (const auto& derivative : request_.derivatives) {
+      find_direct_edges(tracer, results, start_);
+      add_gradients(tracer, derivative, leaf, results);
+      leaf += static_cast<int32_t>(derivative.arguments());
+    }
+    return results;
   }
 
   void check(Tracer& tracer, const std::vector<at::Tensor>& results) override {

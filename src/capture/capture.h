@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "capture/derivative.h"
 #include "capture/session.h"
 #include "ops/answer.h"
 #include "ops/backward_form.h"
@@ -44,6 +45,10 @@ struct Request : World {
   /// as they are, and number_in_leaf() reads them.
   std::vector<at::Tensor> arguments;
   Body body;
+  /// Passes with create_graph, one after another, whose gradients are results as well. Their
+  /// tangents and probes are the last of `arguments`, and do not reach the body. What the callable writes into
+  /// inputs is dropped then.
+  std::vector<Derivative> derivatives = {};
   Variation variation;
   /// If there is one, the graph has these new values in place of gradients (Output::update).
   Update update = {};

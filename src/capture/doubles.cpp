@@ -14,11 +14,6 @@
 namespace antegrad::capture {
 namespace {
 
-c10::Storage memory_without_data(size_t bytes, c10::Device device) {
-  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, device),
-                      /*allocator=*/nullptr, /*resizable=*/false);
-}
-
 class Doubler {
  public:
   at::Tensor double_of(const at::Tensor& tensor) {
@@ -63,7 +58,7 @@ class Doubler {
 
   c10::Storage storage_of_double(const c10::Storage& storage) {
     auto& made = storages_[storage.unsafeGetStorageImpl()];
-    if (!made) made = memory_without_data(storage.nbytes(), storage.device());
+    if (!made) made = torch_compat::memory_without_data(storage.nbytes(), storage.device());
     return made;
   }
 
@@ -81,14 +76,7 @@ std::vector<at::Tensor> doubles_of(const std::vector<at::Tensor>& tensors) {
 }
 
 at::Tensor double_like(const TensorMeta& meta) {
-  const auto like = torch_compat::TensorMetadata::of(meta);
-  const auto bytes = span_bytes(meta).constant() + meta.offset.constant() * byte_size(meta.dtype);
-  auto made = at::detail::make_tensor<c10::TensorImpl>(
-      memory_without_data(bytes, like.device),
-      c10::DispatchKeySet(c10::computeDispatchKey(like.dtype, at::kStrided, like.device)),
-      c10::scalarTypeToTypeMeta(like.dtype));
-  made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes, like.strides, like.offset);
-  return made;
+  return torch_compat::without_data(torch_compat::TensorMetadata::of(meta));
 }
 
 }  // namespace antegrad::capture

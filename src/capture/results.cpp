@@ -98,6 +98,13 @@ void mark_inner(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     if (outputs[i].value == kNoValue || kind == OutputAlias::Kind::same_as_output) continue;
     outputs[i].inner = reached.contains(torch_compat::function_of(tensors[i]));
   }
+  // Their gradients are whole where passes stop.
+  for (const auto& cut : tracer.cut.results) {
+    if (cut.probe < 0) continue;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (tensors[i].defined() && tensors[i].is_same(cut.tensor)) outputs[i].inner = false;
+    }
+  }
   for (auto& root : tracer.roots()) {
     root.inner = root.follows_base && torch_compat::has_history_of_base(root.wrapper) &&
                  reached.contains(torch_compat::function_of(root.wrapper));
@@ -134,7 +141,7 @@ int32_t version_bumps(const Root& root) {
   return static_cast<int32_t>(wrapper->mutation_counter());
 }
 
-void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
+void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations, bool counts_versions) {
   auto& graph = tracer.graph;
   std::unordered_map<const void*, StorageId> alias_class;
   for (auto& root : tracer.roots()) {
@@ -144,7 +151,7 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations) {
     input.source = root.source;
     input.requires_grad = root.real.requires_grad();
     input.inner = root.inner;
-    input.version_bumps = version_bumps(root);
+    if (counts_versions) input.version_bumps = version_bumps(root);
     if (const auto* storage = storage_of(root.real)) {
       const auto [it, _] = alias_class.emplace(storage, StorageId(root.value));
       graph.value(root.value).alias_class = it->second;
@@ -186,7 +193,8 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const Request
     result = tracer.lift(result);  // a closure tensor that no operator received
   }
   auto out = describe_results(tracer, std::move(results));
-  const auto mutations = find_mutations(tracer);
+  const auto mutations =
+      request.derivatives.empty() ? find_mutations(tracer) : std::vector<Mutation>();
   for (const auto& mutation : mutations) {
     out.tensors.push_back(tracer.roots()[mutation.root].wrapper);
     out.outputs.push_back(mutation.output);
@@ -194,7 +202,7 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const Request
   mark_inner(tracer, out.tensors, out.outputs);
   auto backward = try_backward(tracer, out.tensors, out.outputs, request, captured);
   auto& graph = tracer.graph;
-  write_inputs(tracer, mutations);
+  write_inputs(tracer, mutations, /*counts_versions=*/request.derivatives.empty());
   graph.outputs = std::move(out.outputs);
   write_tokens(tracer);
   for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));

@@ -128,6 +128,8 @@ class PastCall {
       : callable_(std::move(callable)),
         arguments_(arguments.tensors, captured.held_arguments),
         host_(arguments.host),
+        primals_(weak(captured.primals)),
+        leaf_inputs_(captured.leaf_inputs),
         answers_(ops::answers_of(captured.questions)),
         numbers_(captured.numbers),
         autocast_(torch_compat::Autocast::now()) {}
@@ -136,12 +138,40 @@ class PastCall {
     const auto arguments = leaves();
     const Ambient ambient(*this);
     auto captured = capture_call(callable_, arguments, variation(form)).captured;
-    if (captured.numbers.fixed != numbers_.fixed ||
-        captured.numbers.conditions.size() > numbers_.conditions.size()) {
-      throw CaptureError("", {"a backward that asks as much about numbers as the first one",
-                              "one that asks more", "pass the number as a constant"});
-    }
+    require_same_numbers(captured);
     return captured;
+  }
+
+  DerivedCall derive(const std::vector<DerivativeStep>& steps,
+                     const ops::BackwardForm& form) const {
+    const auto arguments = leaves();
+    const Ambient ambient(*this);
+    const auto same = variation(form);
+    Asked asked(callable_, arguments, same, {});
+    auto& request = asked.request;
+    for (const auto& step : steps) {
+      using Kind = DerivedInput::Kind;
+      capture::Derivative derivative{step.tangents, {}, step.autocast, step.cuts, {}};
+      // Later steps have no use for the gradient of a result apart from others.
+      if (steps.size() == 1) derivative.probes = step.probes;
+      for (const auto& [kind, of_step, index] : step.wanted) {
+        auto& wanted = derivative.wanted.emplace_back();
+        if (kind == Kind::primal) wanted.input = primal(index, arguments);
+        if (kind == Kind::tangent) wanted.input = steps[of_step].tangents[index];
+        if (kind == Kind::probe) wanted.output = index;
+      }
+      for (const auto* more : {&derivative.tangents, &derivative.probes}) {
+        request.arguments.insert(request.arguments.end(), more->begin(), more->end());
+      }
+      request.derivatives.push_back(std::move(derivative));
+    }
+    DerivedCall derived{capture::capture(request), {}};
+    derived.captured.numbers.fixed.resize(numbers_.fixed.size());
+    require_same_numbers(derived.captured);
+    for (size_t i = 0; i < derived.captured.primals.size(); ++i) {
+      derived.inputs.push_back(origin_of(derived.captured, i, arguments, steps));
+    }
+    return derived;
   }
 
   std::string line_of(int32_t node) {
@@ -159,6 +189,74 @@ class PastCall {
   }
 
  private:
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>;
+
+  static std::vector<Weak> weak(const std::vector<at::Tensor>& tensors) {
+    std::vector<Weak> weak;
+    for (const auto& tensor : tensors) weak.emplace_back(tensor.getIntrusivePtr());
+    return weak;
+  }
+
+  void require_same_numbers(const capture::Captured& captured) const {
+    if (captured.numbers.fixed == numbers_.fixed &&
+        captured.numbers.conditions.size() <= numbers_.conditions.size()) {
+      return;
+    }
+    throw CaptureError("", {"a backward that asks as much about numbers as the first one",
+                            "one that asks more", "pass the number as a constant"});
+  }
+
+  // What stands for a primal of the call now.
+  at::Tensor primal(int32_t index, const Leaves& arguments) const {
+    const auto leaf = std::ranges::find(leaf_inputs_, index);
+    if (leaf != leaf_inputs_.end()) return arguments.tensors[leaf - leaf_inputs_.begin()];
+    if (auto impl = primals_[index].lock()) return at::Tensor(std::move(impl));
+    throw CaptureError("", {"parameters of the call that still exist", "one that does not",
+                            "keep the module until the backward has run"});
+  }
+
+  DerivedInput origin_of(const capture::Captured& captured, size_t index, const Leaves& arguments,
+                         const std::vector<DerivativeStep>& steps) const {
+    using Kind = DerivedInput::Kind;
+    const auto& tensor = captured.primals[index];
+    for (const auto& number : captured.numbers.primals) {
+      if (std::cmp_not_equal(number.index, index)) continue;
+      const auto known = std::ranges::find(numbers_.primals, number.number->text(),
+                                           [](const auto& it) { return it.number->text(); });
+      if (known == numbers_.primals.end()) refuse_input("a number");
+      return {Kind::primal, -1, known->index};
+    }
+    for (size_t step = 0; step < steps.size(); ++step) {
+      const auto& tangents = steps[step].tangents;
+      for (size_t i = 0; i < tangents.size(); ++i) {
+        if (!tangents[i].defined() || !tangents[i].is_same(tensor)) continue;
+        return {Kind::tangent, static_cast<int32_t>(step), static_cast<int32_t>(i)};
+      }
+    }
+    const auto& probes = steps.front().probes;
+    for (size_t i = 0; i < probes.size(); ++i) {
+      if (probes[i].is_same(tensor)) return {Kind::probe, -1, static_cast<int32_t>(i)};
+    }
+    for (size_t leaf = 0; leaf < leaf_inputs_.size(); ++leaf) {
+      if (leaf_inputs_[leaf] >= 0 && arguments.tensors[leaf].is_same(tensor)) {
+        return {Kind::primal, -1, leaf_inputs_[leaf]};
+      }
+    }
+    for (size_t i = 0; i < primals_.size(); ++i) {
+      if (primals_[i]._unsafe_get_target() == tensor.unsafeGetTensorImpl()) {
+        return {Kind::primal, -1, static_cast<int32_t>(i)};
+      }
+    }
+    if (captured.joint.inputs[index].source.kind == Source::Kind::constant) return {};
+    refuse_input("a tensor");
+  }
+
+  [[noreturn]] static void refuse_input(const char* what) {
+    throw CaptureError("", {"a callable that reads the same tensors and numbers each time",
+                            std::string(what) + " that the call did not read",
+                            "pass what changes as an argument"});
+  }
+
   // Backward passes run with grad mode off and under the autocast state of their caller.
   struct Ambient {
     explicit Ambient(const PastCall& call)
@@ -176,6 +274,8 @@ class PastCall {
   const Callable callable_;
   const PastArguments arguments_;
   const std::vector<HostValue> host_;
+  const std::vector<Weak> primals_;
+  const std::vector<int32_t> leaf_inputs_;  // of the call: by leaf, its primal
   const std::vector<ops::Answer> answers_;
   const ops::NumberUse numbers_;
   const bool grad_mode_ = at::GradMode::is_enabled();
@@ -203,7 +303,10 @@ LaterCaptures later_captures(const Callable& callable, const Leaves& arguments,
                              const capture::Captured& captured) {
   const auto call = std::make_shared<PastCall>(callable, arguments, captured);
   return {[call](const ops::BackwardForm& form) { return call->recapture(form); },
-          [call](int32_t node) { return call->line_of(node); }};
+          [call](int32_t node) { return call->line_of(node); },
+          [call](const std::vector<DerivativeStep>& steps, const ops::BackwardForm& form) {
+            return call->derive(steps, form);
+          }};
 }
 
 }  // namespace antegrad::compiler

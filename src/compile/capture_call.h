@@ -14,6 +14,7 @@
 #include "capture/capture.h"
 #include "compile/backward_variants.h"
 #include "guards/origin.h"
+#include "runtime/derivative_programs.h"
 #include "runtime/kernel_error.h"
 
 namespace antegrad::compiler {
@@ -40,11 +41,45 @@ guards::CapturedCall capture_call(const Callable& callable, const Leaves& argume
                                   const capture::Variation& variation = {},
                                   const std::vector<at::Tensor>& held = {});
 
+/// What an input of a derived program stands for.
+struct DerivedInput {
+  enum class Kind : uint8_t {
+    primal,   ///< of the call
+    tangent,  ///< of a step
+    probe,    ///< of the first step: it stands for a result, to have its gradient
+    constant,
+  } kind = Kind::constant;
+  int32_t step = -1;  ///< of a tangent
+  int32_t index = -1;
+  friend bool operator==(const DerivedInput&, const DerivedInput&) = default;
+};
+
+/// A pass with create_graph through a past call, and through the steps before this one.
+struct DerivativeStep {
+  std::vector<at::Tensor> tangents;  ///< doubles; by differentiable output, some undefined
+  std::vector<DerivedInput> wanted = {};
+  torch_compat::Autocast autocast = {};
+  bool cuts = false;                     ///< capture::Derivative::cuts
+  std::vector<at::Tensor> probes = {};  ///< doubles; by differentiable output, if it cuts
+};
+
+/// The callable with the gradients of some steps as further results.
+struct DerivedCall {
+  capture::Captured captured;
+  std::vector<DerivedInput> inputs;  ///< by primal
+};
+
+/// Captures a past call with such steps. The form is that of the last backward, which is no step.
+using Derive = std::function<DerivedCall(const std::vector<DerivativeStep>& steps,
+                                         const ops::BackwardForm& form)>;
+
 /// Further captures of a past call.
 struct LaterCaptures {
   Recapture recapture;
   runtime::LineFinder
       line_of;  ///< the line of a node; captures again for each node when first asked
+  Derive derive;
+  runtime::DerivativeSource derivatives = {};  ///< for create_graph; null: an error
 };
 
 /// Keeps everything needed to capture the call again after it has ended, with the answers to

@@ -165,6 +165,11 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                         captured.tables};
   const auto lifted = static_cast<int64_t>(origin.guards.lifted_count());
   auto later = compiler::later_captures(callable_of(call), call.arguments, captured);
+  std::shared_ptr<compiler::Derivatives> derivatives;
+  if (options.higher_derivatives) {
+    derivatives = std::make_shared<compiler::Derivatives>(options, later.derive, raw);
+    later.derivatives = derivatives->source();
+  }
   auto compiled = compiler::compile_joint(
       std::move(captured), raw, options, std::move(later), call.hooks,
       like == nullptr ? nullptr : like->executable.get(), {frame, programs_made++});
@@ -181,7 +186,8 @@ std::shared_ptr<Entry> CompiledFunction::State::compile(const Call& call, const 
                                           std::move(compiled.misses),
                                           std::move(compiled.partition),
                                           std::move(compiled.record),
-                                          std::move(compiled.plan)});
+                                          std::move(compiled.plan),
+                                          std::move(derivatives)});
 }
 
 // New sizes always get a program, also sizes that data answer. Other calls get one only if such
@@ -373,8 +379,11 @@ Report CompiledFunction::report() const {
   const auto& misses = state_->programs.misses();
   report.recompiles.assign(misses.begin(), misses.end());
   report.evictions = state_->programs.evictions();
-  for (const auto& entry : *state_->programs.entries())
+  for (const auto& entry : *state_->programs.entries()) {
     report.programs.push_back(entry->report_now());
+    const auto derived = entry->derivative_reports();
+    report.programs.insert(report.programs.end(), derived.begin(), derived.end());
+  }
   return report;
 }
 

@@ -8,6 +8,7 @@
 
 #include "antegrad/report.h"
 #include "cache/plan_cache.h"
+#include "compile/derivatives.h"
 #include "explain/record.h"
 #include "guards/one_offs.h"
 #include "guards/origin.h"
@@ -23,6 +24,7 @@ struct Entry : guards::Origin, guards::Cached {
   std::function<Partition()> partition;     ///< of `raw`, before hooks and last passes
   std::function<PartitionRecord()> record;  ///< how `raw` was partitioned
   std::shared_ptr<const LivePlan> plan;     ///< for bundles; null for none
+  std::shared_ptr<const Derivatives> derivatives;  ///< null without Options::higher_derivatives
   std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
 
   /// The memory that it keeps; an estimate.
@@ -31,6 +33,10 @@ struct Entry : guards::Origin, guards::Cached {
   }
   /// Whether a backward pass of it may still come.
   bool in_use() const { return executable.use_count() > 1; }
+  /// The reports of the programs that create_graph asked for.
+  std::vector<ProgramReport> derivative_reports() const {
+    return derivatives ? derivatives->reports() : std::vector<ProgramReport>();
+  }
   /// The report with what its calls counted so far.
   ProgramReport report_now() const {
     auto now = report;

@@ -289,6 +289,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   parts.source = [variants](const runtime::BackwardKey& key) { return variants->make(key); };
   parts.forward_kernels = forward.kernels;
   parts.backward_kernels = backward.kernels;
+  parts.derivatives = std::move(later.derivatives);
   parts.lines = std::move(later.line_of);
   parts.questions = std::move(captured.questions);
   parts.kept_memory = options.kept_memory;

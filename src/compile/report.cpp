@@ -152,8 +152,11 @@ std::string kernel_table(const ProgramReport& program) {
 }
 
 std::ostream& operator<<(std::ostream& out, const ProgramReport& program) {
-  out << "graph " << program.graph_hash << '\n'
-      << "  nodes          " << program.joint_nodes << " joint, " << program.forward_nodes
+  out << "graph " << program.graph_hash << '\n';
+  if (program.derivative > 0) {
+    out << "  derivatives    up to order " << program.derivative << ", for create_graph\n";
+  }
+  out << "  nodes          " << program.joint_nodes << " joint, " << program.forward_nodes
       << " forward, " << program.backward_nodes << " backward, of these " << sum(program.recomputed)
       << " recomputed\n"
       << "  lifted         " << program.lifted_tensors << " tensors\n"

@@ -19,12 +19,6 @@ using torch::autograd::variable_list;
 
 namespace {
 
-[[noreturn]] void refuse_exchanged_data() {
-  throw BackwardError(ErrorText{"arguments and parameters whose data is that of the call",
-                                "one that was given other data since (set_data(), or module.to())",
-                                "run backward before a module is moved"});
-}
-
 // The number of patterns of tangent strides with their own program; tangents with other strides are
 // copied.
 constexpr size_t kMaxForms = 16;
@@ -36,39 +30,22 @@ at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
   return dense;
 }
 
-void require_first_order() {
-  if (!at::GradMode::is_enabled()) return;
-  throw BackwardError(ErrorText{"a backward pass of first order",
-                                "create_graph=true through a compiled region",
-                                "compute higher derivatives in eager, or inside the region"});
-}
-
-// Kernels need strided tensors without lazy bits.
-void make_plain(at::Tensor& tangent) {
-  if (!tangent.defined()) return;
-  if (tangent.layout() != at::kStrided) {
-    throw BackwardError(ErrorText{"strided tangents",
-                                  "a tangent of layout " + torch_compat::to_name(tangent.layout()),
-                                  "convert it to a dense tensor"});
-  }
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  tangent = tangent.resolve_conj().resolve_neg();
-}
-
 }  // namespace
 
 CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
                            torch::autograd::edge_list&& next_edges)
-    : Node(std::move(next_edges)), executable_(std::move(executable)) {}
+    : RedirectedNode(std::move(next_edges)), executable_(std::move(executable)) {}
 
 void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         const std::vector<at::Tensor>& outputs,
                         const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
-                        std::vector<std::optional<hooks::PackedTensor>> packed) {
-  using torch::autograd::SavedVariable;
+                        std::vector<std::optional<hooks::PackedTensor>> packed,
+                        std::optional<CallInputs> inputs) {
   const auto& slots = executable_->plan().saved;
   // Hooks of libtorch's scopes come as `packed`, or are inlined in the program.
   const torch_compat::NoSavedTensorHooks no_hooks;
+  inputs_ = std::move(inputs);
+  if (inputs_) inputs_->keep(primals);
   kept_.resize(slots.size());
   size_t next_copy = 0;
   for (size_t i = 0; i < slots.size(); ++i) {
@@ -82,12 +59,10 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
     switch (slot.form) {
       case SavedSlot::Form::input:
       case SavedSlot::Form::written_input:
-        kept.variable = SavedVariable(primals[index], slot.has_our_history);
-        kept.memory.emplace(primals[index]);
+        kept.variable.emplace(primals[index], slot.has_our_history);
         break;
       case SavedSlot::Form::handed_out:
-        kept.variable = SavedVariable(handed[index], slot.has_our_history);
-        kept.memory.emplace(handed[index]);
+        kept.variable.emplace(handed[index], slot.has_our_history);
         break;
       case SavedSlot::Form::input_copy: kept.raw = std::move(copies[next_copy++]); break;
       case SavedSlot::Form::generator_state:
@@ -105,6 +80,27 @@ void CompiledNode::save(const std::vector<at::Tensor>& primals,
   }
 }
 
+void make_plain(at::Tensor& tangent) {
+  if (!tangent.defined()) return;
+  if (tangent.layout() != at::kStrided) {
+    throw BackwardError(ErrorText{"strided tangents",
+                                  "a tangent of layout " + torch_compat::to_name(tangent.layout()),
+                                  "convert it to a dense tensor"});
+  }
+  tangent = tangent.resolve_conj().resolve_neg();
+}
+
+bool any_defined(const variable_list& tensors) {
+  return std::ranges::any_of(tensors, [](const at::Tensor& tensor) { return tensor.defined(); });
+}
+
+void refuse_freed() {
+  throw BackwardError(
+      ErrorText{"saved tensors of the compiled region",
+                "that an earlier backward pass, finished or failed, freed them",
+                "pass retain_graph=true to the first backward() when a second one follows"});
+}
+
 void CompiledNode::release_variables() {
   const std::lock_guard lock(mutex_);
   release();
@@ -112,17 +108,8 @@ void CompiledNode::release_variables() {
 
 void CompiledNode::release() {
   kept_.clear();
+  inputs_.reset();
   freed_ = true;
-}
-
-CompiledNode::Memory::Memory(const at::Tensor& tensor)
-    : storage(tensor.storage().getWeakStorageImpl()),
-      data(tensor.unsafeGetTensorImpl()->data()),
-      dtype(tensor.scalar_type()) {}
-
-bool CompiledNode::Memory::is_that_of(const at::Tensor& tensor) const {
-  return storage._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() &&
-         data == tensor.unsafeGetTensorImpl()->data() && dtype == tensor.scalar_type();
 }
 
 void CompiledNode::check_shared_versions() const {
@@ -160,39 +147,56 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
       } else if (executable_->plan().saved[index].held_raw()) {
         inputs.push_back(kept.raw);
       } else {
-        inputs.push_back(kept.variable.unpack(getptr()));
-        if (!kept.memory->is_that_of(inputs.back())) refuse_exchanged_data();
+        inputs.push_back(kept.variable->unpack(getptr()));
       }
     }
   }
   return inputs;
 }
 
-BackwardKey CompiledNode::key_for(variable_list& tangents, bool releases) const {
+BackwardKey CompiledNode::key_for(variable_list& tangents, std::vector<bool> wanted,
+                                  bool releases) const {
   BackwardKey key;
   key.form.autocast = torch_compat::Autocast::now();
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
   for (size_t i = 0; i < tangents.size(); ++i) {
     make_plain(tangents[i]);
     key.form.tangents.push_back(ops::form_of(tangents[i], executable_->tangents()[i]));
   }
-  for (size_t i = 0; i < executable_->plan().gradients.size(); ++i) {
-    key.wanted.push_back(task_should_compute_output(i));
-  }
+  key.wanted = std::move(wanted);
   key.releases = releases;
   return key;
 }
 
 variable_list CompiledNode::apply(variable_list&& tangents) try {
   const std::lock_guard lock(mutex_);
-  variable_list gradients(num_outputs());
-  require_first_order();
-  const bool any = std::any_of(tangents.begin(), tangents.end(),
-                               [](const at::Tensor& tangent) { return tangent.defined(); });
-  if (!any) return gradients;
-  check_shared_versions();
+  if (is_replaced_) return std::move(tangents);
+  std::vector<bool> wanted;
+  for (size_t i = 0; i < num_outputs(); ++i) wanted.push_back(task_should_compute_output(i));
+  if (at::GradMode::is_enabled()) {
+    return with_history(std::move(tangents), std::move(wanted), /*replaces=*/true);
+  }
   // Queried for this pass, since a pass of another thread may retain.
   const bool releases = !torch_compat::backward_retains_graph();
-  auto key = key_for(tangents, releases);
+  return without_history(std::move(tangents), std::move(wanted), releases);
+} catch (const Error& error) {
+  rethrow_for_front(error);
+}
+
+variable_list CompiledNode::gradients_of_tangents(variable_list&& tangents,
+                                                  std::vector<bool> wanted) {
+  const std::lock_guard lock(mutex_);
+  return at::GradMode::is_enabled()
+             ? with_history(std::move(tangents), std::move(wanted), /*replaces=*/false)
+             : without_history(std::move(tangents), std::move(wanted), /*releases=*/false);
+}
+
+variable_list CompiledNode::without_history(variable_list&& tangents, std::vector<bool> wanted,
+                                            bool releases) {
+  variable_list gradients(wanted.size());
+  if (!any_defined(tangents)) return gradients;
+  check_shared_versions();
+  auto key = key_for(tangents, std::move(wanted), releases);
   if (executable_->backwards().count() >= kMaxForms && !executable_->backwards().has(key)) {
     for (size_t i = 0; i < tangents.size(); ++i) {
       auto& form = key.form.tangents[i];
@@ -202,12 +206,7 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
     }
   }
   const auto program = executable_->backwards().get(key);
-  if (freed_ && program->reads_saved()) {
-    throw BackwardError(
-        ErrorText{"saved tensors of the compiled region",
-                  "that an earlier backward pass, finished or failed, freed them",
-                  "pass retain_graph=true to the first backward() when a second one follows"});
-  }
+  if (freed_ && program->reads_saved()) refuse_freed();
   auto inputs = gather(*program, tangents);
   // From here on only the program holds them, so that each is freed at its last use.
   if (releases) release();
@@ -218,8 +217,6 @@ variable_list CompiledNode::apply(variable_list&& tangents) try {
     if (output >= 0) gradients[i] = std::move(outputs[output]);
   }
   return gradients;
-} catch (const Error& error) {
-  rethrow_for_front(error);
 }
 
 }  // namespace antegrad::runtime

@@ -23,6 +23,8 @@
 #include "hooks/eager_hooks.h"
 #include "ops/attrs.h"
 #include "runtime/backward_programs.h"
+#include "runtime/call_inputs.h"
+#include "runtime/derivative_programs.h"
 #include "runtime/kernel_error.h"
 #include "runtime/program.h"
 #include "runtime/view_steps.h"
@@ -58,6 +60,7 @@ struct ExecutableParts {
   const Graph* backward = nullptr;
   ForwardValues forward_values = {};          ///< of `backward`
   BackwardSource source = {};                 ///< makes the backwards of other forms
+  DerivativeSource derivatives = {};          ///< null: create_graph is an error
   LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
   AliasCheck aliases = AliasCheck::off;       ///< for all programs
@@ -79,6 +82,16 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
                                std::shared_ptr<StoppedCall> stopped = nullptr) const;
 
+  /// The results of a call, and the node that connects them; null where nothing requires grad.
+  struct Connected {
+    std::vector<at::Tensor> results;
+    torch_compat::NodePtr node;
+  };
+  /// call(), with its node.
+  Connected connected_call(std::vector<at::Tensor> primals,
+                           const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
+                           std::shared_ptr<StoppedCall> stopped = nullptr) const;
+
   /// The forward alone, of a plan that saves and writes nothing. Takes no part in autograd. A
   /// primal without other owners dies at its last use. Throws what kernels throw.
   std::vector<at::Tensor> run_alone(std::vector<at::Tensor> primals) const;
@@ -92,9 +105,14 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                std::shared_ptr<StoppedCall> stopped = nullptr) const;
 
   /// The memory that the programs keep, see Program::bytes().
-  int64_t bytes() const { return forward_.bytes() + backwards_.bytes(); }
+  int64_t bytes() const {
+    return forward_.bytes() + backwards_.bytes() + derivatives_.bytes();
+  }
   const CallPlan& plan() const { return plan_; }
   const BackwardPrograms& backwards() const { return backwards_; }
+  const DerivativePrograms& derivatives() const { return derivatives_; }
+  /// Those that the forward draws from.
+  const std::vector<at::Generator>& generators() const { return generators_; }
   /// One per tangent of the plan, in order.
   const std::vector<torch_compat::TensorMetadata>& tangents() const { return tangents_; }
   const LineFinder& lines() const { return lines_; }
@@ -120,7 +138,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                     const std::vector<at::Tensor>& outputs,
                                     const std::vector<at::Tensor>& handed,
                                     std::vector<at::Tensor> copies,
-                                    std::vector<std::optional<hooks::PackedTensor>> packed) const;
+                                    std::vector<std::optional<hooks::PackedTensor>> packed,
+                                    std::optional<CallInputs> inputs) const;
   std::vector<at::Tensor> saved_values(const std::vector<at::Tensor>& primals,
                                        const std::vector<at::Tensor>& outputs,
                                        const std::vector<at::Tensor>& copies) const;
@@ -146,6 +165,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const LineFinder lines_;
   const KeptMemory kept_memory_;
   const BackwardPrograms backwards_;
+  const DerivativePrograms derivatives_;
 };
 
 }  // namespace antegrad::runtime

@@ -1,11 +1,7 @@
 #include "runtime/executable.h"
 
-#include <ATen/EmptyTensor.h>
-#include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/clone.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/record_function.h>
 #include <antegrad/error.h>
@@ -18,6 +14,7 @@
 #include <utility>
 
 #include "runtime/compiled_node.h"
+#include "runtime/copy_in_place.h"
 #include "runtime/copy_together.h"
 #include "runtime/generator_states.h"
 #include "runtime/inner_gradients.h"
@@ -49,19 +46,6 @@ class ForwardRange {
  private:
   at::RecordFunction record_;
 };
-
-// A copy whose memory is laid out like the original's, from the start of the storage, so that views
-// of it can be recomputed by offsets.
-at::Tensor copy_in_place(const at::Tensor& tensor) {
-  const bool plain = tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense();
-  if (plain || at::has_internal_overlap(tensor) != at::MemOverlap::No) return tensor.clone();
-  const auto elements = at::detail::computeStorageNbytes(tensor.sizes(), tensor.strides(),
-                                                         /*itemsize=*/1, tensor.storage_offset());
-  const auto memory = at::empty({static_cast<int64_t>(elements)}, tensor.options());
-  auto copy = memory.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
-  copy.copy_(tensor);
-  return copy;
-}
 
 bool same_tensor(const at::Tensor& a, const at::Tensor& b) { return a.is_same(b); }
 
@@ -255,12 +239,20 @@ std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
 std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals,
                                          const std::shared_ptr<const detail::HookPair>& hooks,
                                          std::shared_ptr<StoppedCall> stopped) const {
+  return connected_call(std::move(primals), hooks, std::move(stopped)).results;
+}
+
+Executable::Connected Executable::connected_call(
+    std::vector<at::Tensor> primals, const std::shared_ptr<const detail::HookPair>& hooks,
+    std::shared_ptr<StoppedCall> stopped) const {
   const ForwardRange range(name_);
   AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
   // Grad mode is guarded. Even if it is off, the callable may have enabled it inside.
   const bool differentiate = !plan_.tangents.empty();
   std::vector<at::Tensor> copies;
   if (differentiate) copies = copy_overwritten(primals);
+  std::optional<CallInputs> inputs;  // before it writes them
+  if (differentiate && derivatives_.available()) inputs.emplace(plan_, primals, generators_);
   const bool packs = differentiate && hooks != nullptr;
   const GeneratorStates before(packs ? generators_ : std::vector<at::Generator>());
   const auto outputs = run_forward(primals, std::move(stopped));
@@ -279,12 +271,13 @@ std::vector<at::Tensor> Executable::call(std::vector<at::Tensor> primals,
   auto handed = make_memory(outputs, primals);
   torch_compat::NodePtr region;
   if (differentiate) {
-    region = attach_node(primals, outputs, handed, std::move(copies), std::move(packed));
+    region = attach_node(primals, outputs, handed, std::move(copies), std::move(packed),
+                         std::move(inputs));
   }
   make_views(primals, handed);
   if (region && has_inner_) check_inner_gradients(region, primals, handed);
   handed.resize(plan_.results);
-  return handed;
+  return {std::move(handed), std::move(region)};
 }
 
 std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) const {
@@ -404,7 +397,8 @@ void Executable::check_inner_gradients(const torch_compat::NodePtr& region,
 torch_compat::NodePtr Executable::attach_node(
     const std::vector<at::Tensor>& primals, const std::vector<at::Tensor>& outputs,
     const std::vector<at::Tensor>& handed, std::vector<at::Tensor> copies,
-    std::vector<std::optional<hooks::PackedTensor>> packed) const {
+    std::vector<std::optional<hooks::PackedTensor>> packed,
+    std::optional<CallInputs> inputs) const {
   torch::autograd::edge_list edges;
   edges.reserve(plan_.gradients.size());
   for (const auto primal : plan_.gradients) {
@@ -422,7 +416,7 @@ torch_compat::NodePtr Executable::attach_node(
     torch::autograd::impl::rebase_history(
         target, torch::autograd::Edge(owner, node->add_input_metadata(target)));
   }
-  node->save(primals, outputs, handed, std::move(copies), std::move(packed));
+  node->save(primals, outputs, handed, std::move(copies), std::move(packed), std::move(inputs));
   return owner;
 }
 

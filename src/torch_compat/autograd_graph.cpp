@@ -127,15 +127,20 @@ void release_saved(const WeakNode& node) {
 
 std::vector<at::Tensor> run_backward(const std::vector<Edge>& roots,
                                      const std::vector<at::Tensor>& tangents,
-                                     const std::vector<Edge>& targets) {
+                                     const std::vector<Edge>& targets,
+                                     const PassOptions& options) {
   try {
     return torch::autograd::Engine::get_default_engine().execute(
-        roots, tangents, /*keep_graph=*/false, /*create_graph=*/false, /*accumulate_grad=*/false,
+        roots, tangents, options.keep_graph, options.create_graph, /*accumulate_grad=*/false,
         targets);
   } catch (...) {
     empty_queue();
     throw;
   }
+}
+
+void when_backward_ends(std::function<void()> function) {
+  torch::autograd::Engine::get_default_engine().queue_callback(std::move(function));
 }
 
 std::unordered_set<const Node*> functions_from(const std::vector<at::Tensor>& tensors) {

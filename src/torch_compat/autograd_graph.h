@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/edge.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <unordered_set>
@@ -29,11 +30,16 @@ WeakNode weak_function_of(const at::Tensor& tensor);
 /// Frees the tensors that the node and its history saved, if it still exists.
 void release_saved(const WeakNode& node);
 
+struct PassOptions {
+  bool keep_graph = false;  ///< otherwise frees what the graph saved
+  bool create_graph = false;
+};
 /// Runs the engine from `roots` with these tangents and returns what arrives at `targets`,
-/// undefined if nothing does. Frees the graph's saved tensors. Accumulates nothing.
+/// undefined if nothing does. Accumulates nothing.
 std::vector<at::Tensor> run_backward(const std::vector<torch::autograd::Edge>& roots,
                                      const std::vector<at::Tensor>& tangents,
-                                     const std::vector<torch::autograd::Edge>& targets);
+                                     const std::vector<torch::autograd::Edge>& targets,
+                                     const PassOptions& options = {});
 
 /// What a walk over the histories of some tensors reaches.
 struct Reached {
@@ -46,6 +52,8 @@ Reached walk(const std::vector<at::Tensor>& tensors);
 std::unordered_set<const torch::autograd::Node*> functions_from(
     const std::vector<at::Tensor>& tensors);
 
+/// Calls a function when the backward pass on this thread has ended, unless it fails.
+void when_backward_ends(std::function<void()> function);
 /// Whether the backward pass on this thread keeps the graph (retain_graph).
 bool backward_retains_graph();
 /// Sequence number of the node that the engine is evaluating on this thread; nothing outside of a

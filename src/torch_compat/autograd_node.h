@@ -37,4 +37,16 @@ std::pair<NodePtr, T*> make_node(Args&&... args) {
 #endif
 }
 
+/// A node whose edges may be replaced once it is part of a graph.
+class RedirectedNode : public torch::autograd::Node {
+ public:
+  using torch::autograd::Node::Node;
+
+ protected:
+  /// The new edges must not lead back to this node. Engines must not run it meanwhile, or be on
+  /// their way to it. Its place among nodes (topological_nr) stays: what a pass asks for lies above
+  /// it, or below all new edges.
+  void redirect(torch::autograd::edge_list&& edges) { next_edges_ = std::move(edges); }
+};
+
 }  // namespace antegrad::torch_compat

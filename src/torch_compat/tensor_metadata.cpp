@@ -1,5 +1,8 @@
 #include "torch_compat/tensor_metadata.h"
 
+#include <ATen/EmptyTensor.h>
+#include <c10/core/TensorOptions.h>
+
 #include <algorithm>
 
 #include "torch_compat/convert.h"
@@ -146,6 +149,25 @@ bool is_dense(at::IntArrayRef sizes, at::IntArrayRef strides) {
     expected *= sizes[d];
   }
   return true;
+}
+
+c10::Storage memory_without_data(size_t bytes, c10::Device device) {
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes, at::DataPtr(nullptr, device),
+                      /*allocator=*/nullptr, /*resizable=*/false);
+}
+
+at::Tensor without_data(const TensorMetadata& metadata) {
+  const auto type = c10::scalarTypeToTypeMeta(metadata.dtype);
+  const auto bytes = at::detail::computeStorageNbytes(metadata.sizes, metadata.strides,
+                                                      type.itemsize(), metadata.offset);
+  auto made = at::detail::make_tensor<c10::TensorImpl>(
+      memory_without_data(bytes, metadata.device),
+      c10::DispatchKeySet(
+          c10::computeDispatchKey(metadata.dtype, at::kStrided, metadata.device)),
+      type);
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(metadata.sizes, metadata.strides,
+                                                    metadata.offset);
+  return made;
 }
 
 }  // namespace antegrad::torch_compat

@@ -54,6 +54,11 @@ bool operator==(const TensorMetadata& a, const TensorMetadata& b);
 /// "Float[2, 3]/[3, 1] on cpu": dtype, sizes, strides; "+7" for an offset; "an undefined tensor".
 std::string to_text(const TensorMetadata& metadata);
 
+/// A storage of this size, or a tensor with this metadata, that has no data: for what reads the
+/// metadata alone.
+c10::Storage memory_without_data(size_t bytes, c10::Device device);
+at::Tensor without_data(const TensorMetadata& metadata);
+
 /// Whether each element of the span has its own position, and no position is unused (libtorch's
 /// "non-overlapping and dense").
 bool is_dense(at::IntArrayRef sizes, at::IntArrayRef strides);
