@@ -3,7 +3,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/clone.h>
-#include <ATen/ops/zeros_like.h>
 #include <antegrad/error.h>
 
 #include <algorithm>
@@ -35,18 +34,17 @@ void refuse_written_inputs(const Tracer& tracer) {
 // Lets another gradient go on where one has arrived.
 class Exchange final : public torch_compat::OwnPreHook {
  public:
-  Exchange(uint32_t input, std::shared_ptr<const at::Tensor> other)
+  Exchange(uint32_t input, std::shared_ptr<const std::optional<at::Tensor>> other)
       : input_(input), other_(std::move(other)) {}
   variable_list operator()(const variable_list& arrived) override {
-    if (!other_->defined()) return arrived;
     auto exchanged = arrived;
-    exchanged[input_] = *other_;
+    if (*other_) exchanged[input_] = **other_;
     return exchanged;
   }
 
  private:
   uint32_t input_;
-  std::shared_ptr<const at::Tensor> other_;  // undefined once the pass has ended
+  std::shared_ptr<const std::optional<at::Tensor>> other_;  // none once the pass has ended
 };
 
 // Results of the callable from which gradients were computed, but no other result: what arrives
@@ -64,7 +62,7 @@ void note_cut(Tracer& tracer, const Derivative& derivative, const HandedOut& han
     const auto history = torch_compat::history_of(handed.tensors[i]);
     inner.insert(history.begin(), history.end());
   }
-  auto& cut = tracer.cut;
+  Cut cut;
   for (size_t i = 0; i < handed.outputs.size(); ++i) {
     if (!handed.outputs[i].differentiable()) continue;
     const auto place = cut.outputs++;
@@ -72,11 +70,12 @@ void note_cut(Tracer& tracer, const Derivative& derivative, const HandedOut& han
     const auto* function = torch_compat::function_of(tensor);
     if (!reached.contains(function) || inner.contains(function)) continue;
     auto& result = cut.results.emplace_back(Cut::Result{place, tensor, -1});
-    if (derivative.probes.empty()) continue;
+    if (derivative.probes.empty()) continue;  // another pass comes
     const auto& probe = derivative.probes.at(place);
     tracer.lift_argument(probe, leaf + static_cast<int32_t>(derivative.tangents.size() + place));
     result.probe = tracer.root_of(probe);
   }
+  tracer.cut = std::move(cut);
 }
 
 }  // namespace
@@ -100,15 +99,15 @@ CutPass::Gradients CutPass::run(const Cut& cut) const {
         torch_compat::run_backward(behind, tangents, edges, {true, create_graph});
   }
   // Where a gradient arrives inside, the whole one takes its place; elsewhere a pass starts there.
-  std::vector<std::shared_ptr<at::Tensor>> exchanged;
+  std::vector<std::shared_ptr<std::optional<at::Tensor>>> exchanged;
   std::vector<bool> arrives(cut.outputs, false);
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!gradients.of_results[i].defined()) continue;
     const auto place = cut.results[i].place;
     arrives[place] = true;
     const auto start = std::ranges::find(starts, place, &Start::place);
-    exchanged.push_back(std::make_shared<at::Tensor>(
-        start == starts.end() ? at::zeros_like(gradients.of_results[i]) : start->tangent));
+    exchanged.push_back(std::make_shared<std::optional<at::Tensor>>(
+        start == starts.end() ? at::Tensor() : start->tangent));
     edges[i].function->add_tensor_pre_hook(
         std::make_unique<Exchange>(edges[i].input_nr, exchanged.back()));
   }
@@ -124,7 +123,7 @@ CutPass::Gradients CutPass::run(const Cut& cut) const {
     gradients.of_targets =
         torch_compat::run_backward(roots, tangents, targets, {create_graph, create_graph});
   }
-  for (const auto& other : exchanged) *other = at::Tensor();
+  for (const auto& other : exchanged) other->reset();
   return gradients;
 }
 
@@ -184,12 +183,12 @@ void add_gradients(Tracer& tracer, const Derivative& derivative, int32_t leaf,
       gradients[i] = found.of_results[at - tracer.cut.results.begin()];
     }
   }
-  // A tangent with a history gets a node of its own behind the gradients (runtime/compiled_node.h),
-  // which cannot stand behind views.
+  if (have_history) note_cut(tracer, derivative, handed, leaf, gradients);
+  // Gradients may get a node of their own (runtime/derivative_pass.cpp), which cannot stand behind
+  // views.
   for (auto& gradient : gradients) {
     if (have_history && gradient.defined() && gradient.is_view()) gradient = at::clone(gradient);
   }
-  if (derivative.cuts) note_cut(tracer, derivative, handed, leaf, gradients);
   std::ranges::move(gradients, std::back_inserter(results));
 }
 

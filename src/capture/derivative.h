@@ -27,25 +27,24 @@ struct Derivative {
   std::vector<at::Tensor> tangents = {};
   std::vector<Wanted> wanted = {};
   torch_compat::Autocast autocast = {};  ///< its state during the pass
-  /// For the first pass alone. Whether later passes stop at results from which its gradients were
-  /// computed: what arrives there is a gradient of that result, and goes on no further. In its
-  /// place goes on the tangent of the result, which is then the whole gradient.
-  bool cuts = false;
-  /// By differentiable output: an argument that stands for it, so that the last backward has a
-  /// gradient of it. Empty if none is wanted.
+  /// Of the last pass, by differentiable output: an argument that stands for it. The backward has
+  /// gradients of those that the Cut names.
   std::vector<at::Tensor> probes = {};
 
   size_t arguments() const { return tangents.size() + probes.size(); }
 };
 
-/// Where passes stop.
+/// Results from which the gradients of a pass were computed whose tangents have a history, which may
+/// lead to the results. A later pass stops there: what arrives
+/// from these gradients is a gradient of the result, and is added where all others of that result
+/// arrive. In its place goes on the tangent of the result, which is the whole gradient then.
 struct Cut {
   struct Result {
     size_t place;       ///< among differentiable outputs
     at::Tensor tensor;  ///< wrapper
     int32_t probe;      ///< root, -1 for none
   };
-  size_t outputs = 0;  ///< differentiable ones of the callable: those behind them are gradients
+  size_t outputs = 0;  ///< differentiable ones before the gradients
   std::vector<Result> results;
 };
 

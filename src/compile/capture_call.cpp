@@ -151,9 +151,8 @@ class PastCall {
     auto& request = asked.request;
     for (const auto& step : steps) {
       using Kind = DerivedInput::Kind;
-      capture::Derivative derivative{step.tangents, {}, step.autocast, step.cuts, {}};
-      // Later steps have no use for the gradient of a result apart from others.
-      if (steps.size() == 1) derivative.probes = step.probes;
+      capture::Derivative derivative{step.tangents, {}, step.autocast, {}};
+      if (&step == &steps.back()) derivative.probes = step.probes;
       for (const auto& [kind, of_step, index] : step.wanted) {
         auto& wanted = derivative.wanted.emplace_back();
         if (kind == Kind::primal) wanted.input = primal(index, arguments);
@@ -233,9 +232,9 @@ class PastCall {
         return {Kind::tangent, static_cast<int32_t>(step), static_cast<int32_t>(i)};
       }
     }
-    const auto& probes = steps.front().probes;
+    const auto& probes = steps.back().probes;
     for (size_t i = 0; i < probes.size(); ++i) {
-      if (probes[i].is_same(tensor)) return {Kind::probe, -1, static_cast<int32_t>(i)};
+      if (probes[i].is_same(tensor)) return {Kind::probe, static_cast<int32_t>(steps.size()) - 1, static_cast<int32_t>(i)};
     }
     for (size_t leaf = 0; leaf < leaf_inputs_.size(); ++leaf) {
       if (leaf_inputs_[leaf] >= 0 && arguments.tensors[leaf].is_same(tensor)) {

@@ -46,10 +46,10 @@ struct DerivedInput {
   enum class Kind : uint8_t {
     primal,   ///< of the call
     tangent,  ///< of a step
-    probe,    ///< of the first step: it stands for a result, to have its gradient
+    probe,    ///< of a step: it stands for a differentiable output before it, to have its gradient
     constant,
   } kind = Kind::constant;
-  int32_t step = -1;  ///< of a tangent
+  int32_t step = -1;
   int32_t index = -1;
   friend bool operator==(const DerivedInput&, const DerivedInput&) = default;
 };
@@ -59,8 +59,7 @@ struct DerivativeStep {
   std::vector<at::Tensor> tangents;  ///< doubles; by differentiable output, some undefined
   std::vector<DerivedInput> wanted = {};
   torch_compat::Autocast autocast = {};
-  bool cuts = false;                     ///< capture::Derivative::cuts
-  std::vector<at::Tensor> probes = {};  ///< doubles; by differentiable output, if it cuts
+  std::vector<at::Tensor> probes = {};  ///< doubles; by differentiable output
 };
 
 /// The callable with the gradients of some steps as further results.

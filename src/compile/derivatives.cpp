@@ -81,22 +81,16 @@ void Derivatives::require_same_forward(const Graph& derived) const {
 
 DerivativeProgram Derivatives::make(const Level& level, const DerivativePass& pass) {
   using Kind = DerivedInput::Kind;
-  Level next{.steps = level.steps, .inputs = {}};
+  Level next{.steps = level.steps, .inputs = {}, .stops = level.stops};
   auto& step = next.steps.emplace_back();
   step.tangents = capture::doubles_of(pass.tangents);
   step.autocast = pass.autocast;
-  // What arrives for results may have come through tangents with a history. Then it is added where
-  // it arrives, not inside (runtime/compiled_node.h).
-  const bool is_first = level.steps.empty();
-  step.cuts = is_first && std::ranges::any_of(pass.tangents, [](const at::Tensor& tangent) {
-    return tangent.defined() && tangent.requires_grad();
-  });
-  for (size_t i = 0; step.cuts && i < pass.outputs.size(); ++i) {
-    step.probes.push_back(torch_compat::without_data(pass.outputs[i]));
+  for (const auto& output : pass.outputs) {
+    step.probes.push_back(torch_compat::without_data(output));
     torch_compat::make_non_leaf(step.probes.back());
   }
   DerivativeProgram program;
-  program.replaces = is_first || !level.steps.front().cuts;
+  program.replaces = !level.stops;
   for (size_t i = 0; i < pass.wanted.size(); ++i) {
     program.gradients.push_back(
         pass.wanted[i] ? pass.plan.results + static_cast<int32_t>(step.wanted.size()) : -1);
@@ -115,6 +109,7 @@ DerivativeProgram Derivatives::make(const Level& level, const DerivativePass& pa
       program.constants.push_back(captured.primals[i]);
     } else if (inputs[i].kind == Kind::probe) {
       program.inputs.push_back({Input::Kind::result, inputs[i].index});
+      next.stops = true;
     } else if (inputs[i].kind == Kind::tangent && inputs[i].step == newest) {
       program.inputs.push_back({Input::Kind::tangent, inputs[i].index});
     } else {
@@ -137,7 +132,7 @@ DerivativeProgram Derivatives::make(const Level& level, const DerivativePass& pa
   compiled.report.derivative = newest + 1;
   program.outputs = same_outputs(pass.plan, compiled.executable->plan());
   for (const auto primal : compiled.executable->plan().gradients) {
-    program.leads_to_tangent.push_back(of_primals[primal].kind != Kind::primal);
+    program.leads_outside.push_back(of_primals[primal].kind != Kind::primal);
   }
   program.executable = std::move(compiled.executable);
   const runtime::ForkSafeLock lock(mutex_);

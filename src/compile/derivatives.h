@@ -37,6 +37,7 @@ class Derivatives : public std::enable_shared_from_this<Derivatives> {
   struct Level {
     std::vector<DerivativeStep> steps;
     std::vector<DerivedInput> inputs;  // by primal
+    bool stops = false;                // passes stop at some results: capture::Cut
   };
 
   runtime::DerivativeSource source_of(Level level);

@@ -34,7 +34,7 @@ at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
 
 CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
                            torch::autograd::edge_list&& next_edges)
-    : RedirectedNode(std::move(next_edges)), executable_(std::move(executable)) {}
+    : OwnNode(std::move(next_edges)), executable_(std::move(executable)) {}
 
 void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         const std::vector<at::Tensor>& outputs,

@@ -28,7 +28,7 @@ namespace antegrad::runtime {
 /// place of this one, so that what arrives for results and for their gradients is added where eager
 /// adds it. It leads to the inputs of the call alone: a TangentNode leads to the tangents, whose
 /// history may lead here.
-class CompiledNode final : public torch_compat::RedirectedNode {
+class CompiledNode final : public torch_compat::OwnNode {
  public:
   CompiledNode(std::shared_ptr<const Executable> executable,
                torch::autograd::edge_list&& next_edges);
@@ -48,6 +48,9 @@ class CompiledNode final : public torch_compat::RedirectedNode {
   /// history if grad mode is on. What is saved is kept.
   torch::autograd::variable_list gradients_of_tangents(torch::autograd::variable_list&& tangents,
                                                        std::vector<bool> wanted);
+
+ protected:
+  void let_go() noexcept override;
 
  private:
   struct Kept {
@@ -77,8 +80,10 @@ class CompiledNode final : public torch_compat::RedirectedNode {
   // in derivative_pass.cpp
   torch::autograd::variable_list with_history(torch::autograd::variable_list&& tangents,
                                               std::vector<bool> wanted, bool replaces);
-  void leave_tangents_out(const DerivativeProgram& program,
-                          const std::vector<at::Tensor>& gradients);
+  std::vector<at::Tensor> arguments_of(const DerivativeProgram& program,
+                                       const torch::autograd::variable_list& tangents) const;
+  void lead_outside(const DerivativeProgram& program, const std::vector<at::Tensor>& arguments,
+                        const std::vector<at::Tensor>& gradients);
   void note_places(const CompiledNode& before, const DerivativeProgram& program);
   void be_replaced(const torch_compat::NodePtr& by, const std::vector<int32_t>& inputs);
 
@@ -88,8 +93,9 @@ class CompiledNode final : public torch_compat::RedirectedNode {
   std::optional<CallInputs> inputs_;
   bool freed_ = false;
   bool is_replaced_ = false;  // each tangent goes on to the node that took its place
-  bool gives_tangents_ = false;  // to a TangentNode, also when it is replaced
+  bool gives_outside_ = false;  // to a TangentNode, also when it is replaced
   std::vector<Place> places_;    // by tangent, where it is not this node
+  std::vector<std::pair<int32_t, Place>> outside_;  // primals that are held without their history
 };
 
 /// Kernels need strided tensors without lazy bits.

@@ -11,35 +11,42 @@
 #include "runtime/front_errors.h"
 #include "runtime/inner_gradients.h"
 #include "torch_compat/autograd_graph.h"
+#include "torch_compat/inner_graph.h"
 
 namespace antegrad::runtime {
 
 using torch::autograd::Edge;
 using torch::autograd::edge_list;
-using torch::autograd::Node;
 using torch::autograd::variable_list;
 
 namespace {
 
-// The node of gradients that a pass with create_graph gave, where its tangents have a history. What
-// arrives goes on to the node of their program, which gives the gradients of the call's inputs.
-// From what arrives alone it gives those of the tangents: they do not depend on what arrives for
-// the results.
-class TangentNode final : public Node {
+// The node of gradients that a pass with create_graph gave. What arrives goes on to the node of
+// their program, which gives the gradients of the call's inputs. From what arrives alone, this node
+// gives the gradients of the pass's tangents, and of results from which the gradients were
+// computed: both may lead to the call itself, whose results come first.
+class TangentNode final : public torch_compat::OwnNode {
  public:
-  // `inputs`: tangents of the program, by input. `gradients`: of the program, by edge behind these.
-  TangentNode(torch_compat::NodePtr program, size_t tangents, size_t wanted,
-              std::vector<int32_t> inputs, std::vector<int32_t> gradients, edge_list&& edges)
-      : Node(std::move(edges)),
+  struct Edges {
+    std::vector<int32_t> inputs;     // first these, one an input: a tangent of the program
+    std::vector<int32_t> gradients;  // then these: a gradient of the program
+    size_t partial = 0;              // last, results whose gradients nobody may ask for
+    edge_list all;
+  };
+  TangentNode(torch_compat::NodePtr program, size_t tangents, size_t wanted, Edges edges)
+      : OwnNode(std::move(edges.all)),
         program_(std::move(program)),
         tangents_(tangents),
         wanted_(wanted),
-        inputs_(std::move(inputs)),
-        gradients_(std::move(gradients)) {}
+        inputs_(std::move(edges.inputs)),
+        gradients_(std::move(edges.gradients)),
+        partial_(edges.partial) {}
 
   std::string name() const override { return program_->name() + ":tangents"; }
 
   variable_list apply(variable_list&& arrived) override try {
+    variable_list edges(num_outputs());
+    if (any_defined(arrived)) refuse_partial();
     variable_list tangents(tangents_);
     std::vector<bool> wanted(wanted_, false);
     bool any = false;
@@ -47,8 +54,7 @@ class TangentNode final : public Node {
     for (size_t i = 0; i < gradients_.size(); ++i) {
       any |= wanted[gradients_[i]] = task_should_compute_output(inputs_.size() + i);
     }
-    auto edges = std::move(arrived);
-    edges.resize(inputs_.size() + gradients_.size());
+    std::ranges::move(arrived, edges.begin());
     if (!any) return edges;
     auto found = static_cast<CompiledNode&>(*program_).gradients_of_tangents(std::move(tangents),
                                                                              std::move(wanted));
@@ -60,11 +66,36 @@ class TangentNode final : public Node {
     rethrow_for_front(error);
   }
 
+
+ protected:
+  void let_go() noexcept override { program_ = {}; }
+
  private:
-  const torch_compat::NodePtr program_;
+  // Other results were computed from these, so what arrives from gradients is added inside.
+  void refuse_partial() const {
+    for (size_t i = num_outputs() - partial_; i < num_outputs(); ++i) {
+      const auto& edge = next_edge(i);
+      if (torch_compat::is_observed(*edge.function, edge.input_nr)) refuse_inner_gradient();
+    }
+  }
+
+  torch_compat::NodePtr program_;
   const size_t tangents_, wanted_;
   const std::vector<int32_t> inputs_, gradients_;
+  const size_t partial_;
 };
+
+// What the node keeps of arguments: tangents and results without their history, which may lead to
+// the node.
+std::vector<at::Tensor> held_by_node(const DerivativeProgram& program,
+                                     std::vector<at::Tensor> arguments) {
+  const auto& gradients = program.executable->plan().gradients;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    auto& argument = arguments[gradients[i]];
+    if (program.leads_outside[i]) argument = torch_compat::without_history(argument);
+  }
+  return arguments;
+}
 
 }  // namespace
 
@@ -88,27 +119,11 @@ variable_list CompiledNode::with_history(variable_list&& tangents, std::vector<b
   for (auto& tangent : tangents) make_plain(tangent);
   const auto program = derivatives.get({executable_->plan(), executable_->tangents(), tangents,
                                         std::move(wanted), torch_compat::Autocast::now()});
-
-  const auto primals = inputs_->primals(getptr());
-  std::vector<at::Tensor> arguments;
-  for (const auto& [kind, index] : program->inputs) {
-    using Kind = DerivativeProgram::Input::Kind;
-    switch (kind) {
-      case Kind::primal: arguments.push_back(primals[index]); break;
-      case Kind::tangent: arguments.push_back(tangents[index]); break;
-      case Kind::constant: arguments.push_back(program->constants[index]); break;
-      case Kind::result: {
-        const auto [at, input] = place_of(index);
-        const auto& shown = arguments.emplace_back(
-            torch_compat::without_data(executable_->tangents()[index]));
-        torch::autograd::impl::set_gradient_edge(shown, Edge(at.lock(), input));
-      }
-    }
-  }
-  const auto [results, node] = [&] {
+  const auto arguments = arguments_of(*program, tangents);
+  auto [results, node] = [&] {
     const GeneratorsOfCall generators(*inputs_, executable_->generators());
     try {
-      return program->executable->connected_call(std::move(arguments));
+      return program->executable->connected_call(held_by_node(*program, arguments));
     } catch (const OtherAnswer& /*other*/) {
       throw BackwardError(ErrorText{"data that answer as in the call, for create_graph",
                                     "other answers", "use lowering=exact, or compute them inside"});
@@ -116,53 +131,85 @@ variable_list CompiledNode::with_history(variable_list&& tangents, std::vector<b
   }();
   variable_list gradients(program->gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (program->gradients[i] >= 0) gradients[i] = results[program->gradients[i]];
+    const auto result = program->gradients[i];
+    if (result < 0) continue;
+    const auto& alias = program->executable->plan().handed_out[result].alias;
+    gradients[i] = alias.kind == OutputAlias::Kind::is_input ? arguments[alias.index]
+                                                             : std::move(results[result]);
   }
   if (!node) return gradients;
   auto& next = static_cast<CompiledNode&>(*node);
   next.note_places(*this, *program);
-  if (!program->replaces) return gradients;
-  next.leave_tangents_out(*program, gradients);
-  if (!replaces) return gradients;
+  next.lead_outside(*program, arguments, gradients);
+  if (!program->replaces || !replaces) return gradients;
   torch_compat::when_backward_ends([self = getptr(), node = node, program] {
     static_cast<CompiledNode&>(*self).be_replaced(node, program->outputs);
   });
   return gradients;
 }
 
-// A result from which gradients were computed must not be asked for its gradient: a part of it does
-// not arrive there.
-void CompiledNode::note_places(const CompiledNode& before, const DerivativeProgram& program) {
-  const auto& plan = executable_->plan();
-  std::vector<Place> places;
-  for (size_t i = 0; i < plan.tangents.size(); ++i) places.push_back(place_of(i));
-  places_ = std::move(places);
-  std::vector<InnerResult> inner;
-  for (size_t i = 0; i < program.outputs.size(); ++i) {
-    const auto tangent = program.outputs[i];
-    if (tangent < 0) continue;
-    auto& place = places_[tangent] = before.place_of(i);
-    if (!plan.handed_out[plan.tangents[tangent]].inner) continue;
-    inner.push_back({place.node, place.input, tangent});
+// By primal of the program.
+std::vector<at::Tensor> CompiledNode::arguments_of(const DerivativeProgram& program,
+                                                   const variable_list& tangents) const {
+  using Kind = DerivativeProgram::Input::Kind;
+  auto primals = inputs_->primals(const_cast<CompiledNode&>(*this).getptr());
+  for (const auto& [primal, place] : outside_) {
+    auto node = place.node.lock();
+    if (!node) continue;  // nothing of this pass depends on it
+    primals[primal] = torch_compat::without_history(primals[primal]);
+    torch::autograd::impl::set_gradient_edge(primals[primal], Edge(std::move(node), place.input));
   }
-  if (inner.empty()) return;
-  add_tensor_pre_hook(std::make_unique<InnerGradientCheck>(std::move(inner)));
+  std::vector<at::Tensor> arguments;
+  for (const auto& [kind, index] : program.inputs) {
+    auto& argument = arguments.emplace_back();
+    switch (kind) {
+      case Kind::primal: argument = primals[index]; break;
+      case Kind::tangent: argument = tangents[index]; break;
+      case Kind::constant: argument = program.constants[index]; break;
+      case Kind::result: {
+        const auto [at, input] = place_of(index);
+        argument = torch_compat::without_data(executable_->tangents()[index]);
+        torch::autograd::impl::set_gradient_edge(argument, Edge(at.lock(), input));
+        break;
+      }
+    }
+  }
+  return arguments;
 }
 
-// The edges to tangents become those of a node of their own, which `gradients` have as their
-// history.
-void CompiledNode::leave_tangents_out(const DerivativeProgram& program,
-                                      const std::vector<at::Tensor>& gradients) {
-  const auto& plan = executable_->plan();
-  auto mine = next_edges();
-  edge_list edges, to_tangents;
-  std::vector<int32_t> of_tangents, inputs;
-  for (size_t i = 0; i < mine.size(); ++i) {
-    if (!program.leads_to_tangent[i] || !mine[i].is_valid()) continue;
-    of_tangents.push_back(static_cast<int32_t>(i));
-    to_tangents.push_back(std::exchange(mine[i], Edge()));
+// Where the gradients of its outputs arrive: those of the call's results, where they did before.
+void CompiledNode::note_places(const CompiledNode& before, const DerivativeProgram& program) {
+  std::vector<Place> places;
+  for (size_t i = 0; i < executable_->plan().tangents.size(); ++i) places.push_back(place_of(i));
+  for (size_t i = 0; i < program.outputs.size(); ++i) {
+    if (program.outputs[i] >= 0) places[program.outputs[i]] = before.place_of(i);
   }
-  if (of_tangents.empty()) return;
+  places_ = std::move(places);
+}
+
+// Gives `gradients` a node of their own, if there is something that it leads to.
+void CompiledNode::lead_outside(const DerivativeProgram& program,
+                                const std::vector<at::Tensor>& arguments,
+                                const std::vector<at::Tensor>& gradients) {
+  const auto& plan = executable_->plan();
+  TangentNode::Edges edges;
+  edge_list behind;
+  for (size_t i = 0; i < plan.gradients.size(); ++i) {
+    if (!program.leads_outside[i]) continue;
+    auto edge = torch::autograd::impl::gradient_edge(arguments[plan.gradients[i]]);
+    if (!edge.is_valid()) continue;
+    outside_.emplace_back(plan.gradients[i],
+                          Place{torch_compat::WeakNode(edge.function), edge.input_nr});
+    edges.gradients.push_back(static_cast<int32_t>(i));
+    behind.push_back(std::move(edge));
+  }
+  for (const auto tangent : program.outputs) {
+    if (tangent < 0 || !plan.handed_out[plan.tangents[tangent]].inner) continue;
+    const auto [node, input] = place_of(tangent);
+    if (auto alive = node.lock()) behind.emplace_back(std::move(alive), input);
+  }
+  edges.partial = behind.size() - edges.gradients.size();
+  if (behind.empty()) return;
   std::vector<at::Tensor> shown;  // by input of the new node
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (program.gradients[i] < 0) continue;
@@ -171,22 +218,28 @@ void CompiledNode::leave_tangents_out(const DerivativeProgram& program,
                             ? handed.alias.index
                             : program.gradients[i];
     const auto tangent = plan.tangent_of(output);
-    if (tangent < 0 || std::ranges::find(inputs, tangent) != inputs.end()) continue;
-    inputs.push_back(tangent);
+    if (tangent < 0 || std::ranges::find(edges.inputs, tangent) != edges.inputs.end()) continue;
+    edges.inputs.push_back(tangent);
+    edges.all.emplace_back(getptr(), static_cast<uint32_t>(tangent));
     shown.push_back(gradients[i]);
-    edges.emplace_back(getptr(), static_cast<uint32_t>(tangent));
   }
-  std::ranges::move(to_tangents, std::back_inserter(edges));
+  const auto inputs = edges.inputs;
+  std::ranges::move(behind, std::back_inserter(edges.all));
   const auto [owner, node] = torch_compat::make_node<TangentNode>(
-      getptr(), plan.tangents.size(), mine.size(), inputs, std::move(of_tangents),
-      std::move(edges));
+      getptr(), plan.tangents.size(), plan.gradients.size(), std::move(edges));
   for (size_t i = 0; i < shown.size(); ++i) {
-    const auto input = node->add_input_metadata(shown[i]);
-    torch::autograd::impl::set_gradient_edge(shown[i], Edge(owner, input));
-    places_[inputs[i]] = {torch_compat::WeakNode(owner), input};
+    torch_compat::set_history(shown[i], owner);
+    places_[inputs[i]] = {torch_compat::WeakNode(owner), static_cast<uint32_t>(i)};
   }
-  gives_tangents_ = true;
-  redirect(std::move(mine));
+  gives_outside_ = true;
+}
+
+// Weak references to nodes that own this one would keep both alive.
+void CompiledNode::let_go() noexcept {
+  kept_.clear();
+  inputs_.reset();
+  places_.clear();
+  outside_.clear();
 }
 
 void CompiledNode::be_replaced(const torch_compat::NodePtr& by,
@@ -199,7 +252,7 @@ void CompiledNode::be_replaced(const torch_compat::NodePtr& by,
   }
   redirect(std::move(edges));
   is_replaced_ = true;
-  if (gives_tangents_) return;
+  if (gives_outside_) return;
   kept_.clear();
   inputs_.reset();
 }

@@ -48,7 +48,7 @@ struct DerivativeProgram {
   std::vector<int32_t> outputs;
   /// By gradient of the executable's plan: whether it is that of a tangent of a pass, or of a
   /// result.
-  std::vector<bool> leads_to_tangent;
+  std::vector<bool> leads_outside;
   /// Whether its node takes the place of that of the call.
   bool replaces = true;
 };

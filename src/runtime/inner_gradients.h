@@ -23,6 +23,9 @@ struct InnerResult {
   int32_t tangent;              ///< of the region; -1 for a view made outside
 };
 
+/// Throws the BackwardError of such a question.
+[[noreturn]] void refuse_inner_gradient();
+
 /// Runs first when gradients arrive at the region's node. Throws BackwardError if someone observes
 /// the gradient of an inner result while the gradient of another result is defined.
 class InnerGradientCheck final : public torch_compat::OwnPreHook {

@@ -37,12 +37,22 @@ std::pair<NodePtr, T*> make_node(Args&&... args) {
 #endif
 }
 
-/// A node whose edges may be replaced once it is part of a graph.
-class RedirectedNode : public torch::autograd::Node {
+/// A node of antegrad. Its edges may be replaced once it is part of a graph.
+class OwnNode : public torch::autograd::Node {
  public:
   using torch::autograd::Node::Node;
 
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 13)
+  void release_resources() override {
+    let_go();
+    torch::autograd::Node::release_resources();
+  }
+#endif
+
  protected:
+  /// Called when the last owner has gone. The object may live on while others refer to it weakly,
+  /// so it must let go of what it holds.
+  virtual void let_go() noexcept {}
   /// The new edges must not lead back to this node. Engines must not run it meanwhile, or be on
   /// their way to it. Its place among nodes (topological_nr) stays: what a pass asks for lies above
   /// it, or below all new edges.
