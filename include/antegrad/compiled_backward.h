@@ -22,9 +22,12 @@ struct BackwardReport {
   int64_t nodes_compiled = 0;  ///< of these, computed by programs
   int64_t graphs = 0;          ///< different ones; each is planned once
   int64_t captures = 0;        ///< programs made
-  /// Nodes that run themselves, by name: accumulators of leaves, custom functions, compiled
-  /// regions, nodes with hooks behind them, and those that libtorch shows no formula of.
+  /// Nodes that run themselves, by name: accumulators of leaves, custom functions, regions of
+  /// ag::compile that keep to a budget or draw again, nodes with hooks behind them, and those that
+  /// libtorch shows no formula of.
   std::map<std::string, int64_t> own_nodes;
+  /// Regions of ag::compile whose backward was part of programs, by name.
+  std::map<std::string, int64_t> regions;
   /// Nodes that ran one by one though their formulas are known, by the reason.
   std::map<std::string, int64_t> eager_reasons;
   /// Whole passes that libtorch ran, by the reason: create_graph, anomaly mode, several
@@ -41,9 +44,9 @@ std::ostream& operator<<(std::ostream& out, const BackwardReport& report);
 /// are, too.
 ///
 /// A pass is captured when it first runs. Later passes with the same nodes and sizes run the
-/// programs, on what their nodes saved; hooks are called anew each time and may be others. Nodes of
-/// custom functions, of compiled regions, and those that libtorch shows no formula of, run
-/// themselves between programs.
+/// programs, on what their nodes saved; hooks are called anew each time and may be others. Regions
+/// of ag::compile become part of these programs. Nodes of custom functions, and those that libtorch
+/// shows no formula of, run themselves between programs.
 ///
 /// Scopes may be nested; the innermost options hold. The report counts since the scope began.
 /// Thread-safe.

@@ -48,6 +48,8 @@ void add_reports(py::module_& module) {
   program.def_readonly("name", &ProgramReport::name)
       .def_readonly("graph_hash", &ProgramReport::graph_hash,
                     "Hash of the captured graph, equal in every run.")
+      .def_readonly("derivative", &ProgramReport::derivative,
+                    "0, or the order of gradients that create_graph asked for.")
       .def_readonly("joint_nodes", &ProgramReport::joint_nodes, "After simplification.")
       .def_readonly("forward_nodes", &ProgramReport::forward_nodes)
       .def_readonly("backward_nodes", &ProgramReport::backward_nodes)

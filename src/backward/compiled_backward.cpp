@@ -130,6 +130,7 @@ struct CompiledBackward::State {
       for (const auto& [name, count] : known_pass->plan().own_nodes) {
         counts.own_nodes[name] += count;
       }
+      for (const auto& [name, count] : known_pass->plan().regions) counts.regions[name] += count;
     }
     for (const auto& [reason, count] : counted.eager_reasons) counts.eager_reasons[reason] += count;
   }
@@ -209,6 +210,9 @@ std::ostream& operator<<(std::ostream& out, const BackwardReport& report) {
   out << fmt::format("antegrad backward: {} passes of {} graphs, {} of {} nodes in {} programs\n",
                      report.passes, report.graphs, report.nodes_compiled, report.nodes,
                      report.captures);
+  for (const auto& [name, count] : report.regions) {
+    out << fmt::format("  {} regions {} were part of programs\n", count, name);
+  }
   for (const auto& [name, count] : report.own_nodes) {
     out << fmt::format("  {} nodes {} ran themselves\n", count, name);
   }

@@ -46,6 +46,7 @@ class Planner {
     const bool in_segment = of_pass.runs && plan_.formulas[place] && !hooks_behind_asked &&
                             !torch_compat::has_hooks_after(node);
     if (!in_segment) ++plan_.own_nodes[of_pass.node->name()];
+    if (in_segment && torch_compat::is_region(node)) ++plan_.regions[node.name()];
     if (!of_pass.runs) {
       if (observed) end_segment();
       later_.push_back({Kind::give, place});

@@ -54,6 +54,7 @@ struct Plan {
       unread;  ///< saved tensors that no segment reads: of nodes that run themselves
   int64_t nodes_in_segments = 0;
   std::map<std::string, int64_t> own_nodes;  ///< of a pass: how many run themselves, by name
+  std::map<std::string, int64_t> regions;    ///< of a pass: compiled regions in segments
 };
 
 /// Nodes run in the order of the pass. Those at `refused` places run themselves. Accumulators of

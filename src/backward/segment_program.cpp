@@ -11,6 +11,7 @@
 #include "capture/numbers.h"
 #include "compile/pipeline.h"
 #include "graph/pack.h"
+#include "torch_compat/formula_node.h"
 
 namespace antegrad::backward {
 namespace {
@@ -25,6 +26,8 @@ class Interpreter {
 
   SegmentResults run(const SegmentInputs& inputs) {
     results_ = {};
+    arrived_.clear();  // of a run that failed
+    numbers_.clear();
     auto input = inputs.begin();
     for (const Slot& slot : segment_.arrives) arrived_[slot] = *input++;
     for (const Slot& slot : segment_.leaves) arrived_[slot] = *input++;
@@ -80,6 +83,24 @@ class Interpreter {
   SegmentResults results_;
 };
 
+capture::Captured capture_segment(const capture::Request& request,
+                                  const Interpreter& interpreter) {
+  while (true) {
+    try {
+      try {
+        return capture::capture(request);
+      } catch (const torch_compat::UnpreparedFormula& formula) {
+        formula.prepare();
+      }
+    } catch (const Error& error) {
+      throw RefusedNode{interpreter.running(), error.what()};
+    } catch (const c10::Error& error) {
+      // The node throws it as well, unless it is about stand-ins.
+      throw RefusedNode{interpreter.running(), error.what_without_backtrace()};
+    }
+  }
+}
+
 }  // namespace
 
 SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Plan& plan,
@@ -108,16 +129,7 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
     }
     return std::move(results.leaves);
   };
-  auto captured = [&] {
-    try {
-      return capture::capture(request);
-    } catch (const CaptureError& error) {
-      throw RefusedNode{interpreter.running(), error.what()};
-    } catch (const c10::Error& error) {
-      // The node throws it as well, unless it is about stand-ins.
-      throw RefusedNode{interpreter.running(), error.what_without_backtrace()};
-    }
-  }();
+  auto captured = capture_segment(request, interpreter);
   const auto refuse = [&](const char* reason) { throw RefusedNode{interpreter.running(), reason}; };
   if (!captured.questions.empty()) refuse("its formula asks for data");
   primals_.assign(captured.primals.size(), -1);

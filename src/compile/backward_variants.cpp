@@ -144,6 +144,20 @@ const BackwardVariants::Joint* BackwardVariants::find(const ops::BackwardForm& f
 
 runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
   const auto context = next_context();
+  auto made = split(key, context);
+  auto lowered = finish_backward(std::move(made.graph), made.tables, usual_.lowering, *usual_.plan,
+                                 made.forward_values, key.releases, context);
+  made.graph = std::move(lowered.graph);
+  made.kernels = std::move(lowered.kernels);
+  return made;
+}
+
+runtime::BackwardGraph BackwardVariants::make_plain(const runtime::BackwardKey& key) {
+  return split(key, next_context());
+}
+
+runtime::BackwardGraph BackwardVariants::split(const runtime::BackwardKey& key,
+                                               const PassContext& context) {
   const auto& joint = joint_for(key.form, context);
   if (joint.error) refuse_failed(joint.error, key.wanted);
   Graph backward;
@@ -166,11 +180,9 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
                                   "does not need (eager refuses it, or takes another path)",
                                   "run the backward from all results"});
   }
-  const auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
+  auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
   auto tables = hooks::with_objects(joint.tables, usual_.hooks.objects);
-  auto lowered = finish_backward(std::move(backward), tables, usual_.lowering, *usual_.plan,
-                                 forward_values, key.releases, context);
-  return {std::move(lowered.graph), std::move(tables), forward_values, std::move(lowered.kernels)};
+  return {std::move(backward), std::move(tables), std::move(forward_values), {}};
 }
 
 }  // namespace antegrad::compiler

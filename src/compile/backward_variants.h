@@ -66,8 +66,11 @@ class BackwardVariants {
   /// Throws the capture error of the form, and BackwardError if the callable cannot be captured
   /// again or the backward needs values that the forward did not save.
   runtime::BackwardGraph make(const runtime::BackwardKey& key);
+  /// The same, without kernels and writes in place.
+  runtime::BackwardGraph make_plain(const runtime::BackwardKey& key);
 
  private:
+  runtime::BackwardGraph split(const runtime::BackwardKey& key, const PassContext& context);
   const Joint& joint_for(const ops::BackwardForm& form, const PassContext& context);
   const Joint* find(const ops::BackwardForm& form);
   Joint capture(const ops::BackwardForm& form, const PassContext& context) const;

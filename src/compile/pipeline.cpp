@@ -287,6 +287,9 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
     parts.forward_values = partition.forward_values;
   }
   parts.source = [variants](const runtime::BackwardKey& key) { return variants->make(key); };
+  if (!partition.schedule.planned) {  // a budget holds for this program alone
+    parts.plain = [variants](const runtime::BackwardKey& key) { return variants->make_plain(key); };
+  }
   parts.forward_kernels = forward.kernels;
   parts.backward_kernels = backward.kernels;
   parts.derivatives = std::move(later.derivatives);

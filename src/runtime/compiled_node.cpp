@@ -12,6 +12,7 @@
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/saved_tensor_hooks.h"
+#include "torch_compat/tracer_context.h"
 
 namespace antegrad::runtime {
 
@@ -30,11 +31,25 @@ at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
   return dense;
 }
 
+BackwardKey key_for(const Executable& executable, variable_list& tangents,
+                    std::vector<bool> wanted, bool releases) {
+  BackwardKey key;
+  key.form.autocast = torch_compat::Autocast::now();
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (size_t i = 0; i < tangents.size(); ++i) {
+    make_plain(tangents[i]);
+    key.form.tangents.push_back(ops::form_of(tangents[i], executable.tangents()[i]));
+  }
+  key.wanted = std::move(wanted);
+  key.releases = releases;
+  return key;
+}
+
 }  // namespace
 
 CompiledNode::CompiledNode(std::shared_ptr<const Executable> executable,
                            torch::autograd::edge_list&& next_edges)
-    : OwnNode(std::move(next_edges)), executable_(std::move(executable)) {}
+    : FormulaNode(std::move(next_edges)), executable_(std::move(executable)) {}
 
 void CompiledNode::save(const std::vector<at::Tensor>& primals,
                         const std::vector<at::Tensor>& outputs,
@@ -129,6 +144,63 @@ bool BackwardProgram::reads_saved() const {
                      [](const Input& input) { return input.kind == Input::Kind::saved; });
 }
 
+// Numbers, states of generators and what hooks packed are not tensors of a graph.
+bool CompiledNode::show(std::string& key, std::vector<at::Tensor>& saved) {
+  const std::lock_guard lock(mutex_);
+  if (is_replaced_ || !executable_->has_plain_backward()) return false;
+  const auto& slots = executable_->plan().saved;
+  for (const auto& slot : slots) {
+    if (slot.form == SavedSlot::Form::generator_state || slot.form == SavedSlot::Form::number) {
+      return false;
+    }
+  }
+  if (freed_) {
+    if (!slots.empty()) refuse_freed();
+    return false;
+  }
+  for (const auto& kept : kept_) {
+    if (kept.packed) return false;
+  }
+  check_shared_versions();
+  const auto* address = executable_.get();  // which the formula keeps alive
+  key.append(reinterpret_cast<const char*>(&address), sizeof(address));
+  for (const auto& kept : kept_) {
+    saved.push_back(kept.variable ? kept.variable->unpack(getptr()) : kept.raw);
+  }
+  return true;
+}
+
+CompiledNode::Formula CompiledNode::formula(std::vector<bool> wanted) {
+  const auto programs = std::make_shared<const BackwardPrograms>(
+      executable_->plan(), nullptr,
+      [executable = executable_](const BackwardKey& key) { return executable->plain_backward(key); },
+      AliasCheck::off);
+  return [executable = executable_, programs, wanted = std::move(wanted)](
+             const variable_list& arrived, const std::vector<at::Tensor>& saved) {
+    using Kind = BackwardProgram::Input::Kind;
+    auto tangents = arrived;
+    variable_list gradients(wanted.size());
+    if (!any_defined(tangents)) return gradients;
+    auto key = key_for(*executable, tangents, wanted, /*releases=*/false);
+    if (torch_compat::carried() != nullptr && !programs->has(key)) {
+      throw torch_compat::UnpreparedFormula{
+          [programs, key = std::move(key)] { programs->get(key); }};
+    }
+    const auto program = programs->get(key);
+    std::vector<at::Tensor> inputs;
+    for (const auto& [kind, index] : program->inputs) {
+      inputs.push_back(kind == Kind::saved     ? saved[index]
+                       : kind == Kind::tangent ? tangents[index]
+                                               : at::Tensor());
+    }
+    const auto outputs = run(*program, std::move(inputs), executable->lines());
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (program->gradients[i] >= 0) gradients[i] = outputs[program->gradients[i]];
+    }
+    return gradients;
+  };
+}
+
 std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
                                              variable_list& tangents) {
   using Kind = BackwardProgram::Input::Kind;
@@ -152,20 +224,6 @@ std::vector<at::Tensor> CompiledNode::gather(const BackwardProgram& program,
     }
   }
   return inputs;
-}
-
-BackwardKey CompiledNode::key_for(variable_list& tangents, std::vector<bool> wanted,
-                                  bool releases) const {
-  BackwardKey key;
-  key.form.autocast = torch_compat::Autocast::now();
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  for (size_t i = 0; i < tangents.size(); ++i) {
-    make_plain(tangents[i]);
-    key.form.tangents.push_back(ops::form_of(tangents[i], executable_->tangents()[i]));
-  }
-  key.wanted = std::move(wanted);
-  key.releases = releases;
-  return key;
 }
 
 variable_list CompiledNode::apply(variable_list&& tangents) try {
@@ -196,7 +254,7 @@ variable_list CompiledNode::without_history(variable_list&& tangents, std::vecto
   variable_list gradients(wanted.size());
   if (!any_defined(tangents)) return gradients;
   check_shared_versions();
-  auto key = key_for(tangents, std::move(wanted), releases);
+  auto key = key_for(*executable_, tangents, std::move(wanted), releases);
   if (executable_->backwards().count() >= kMaxForms && !executable_->backwards().has(key)) {
     for (size_t i = 0; i < tangents.size(); ++i) {
       auto& form = key.form.tangents[i];

@@ -14,7 +14,7 @@
 #include "runtime/call_inputs.h"
 #include "runtime/executable.h"
 #include "runtime/kept_variable.h"
-#include "torch_compat/autograd_node.h"
+#include "torch_compat/formula_node.h"
 
 namespace antegrad::runtime {
 
@@ -28,7 +28,7 @@ namespace antegrad::runtime {
 /// place of this one, so that what arrives for results and for their gradients is added where eager
 /// adds it. It leads to the inputs of the call alone: a TangentNode leads to the tangents, whose
 /// history may lead here.
-class CompiledNode final : public torch_compat::OwnNode {
+class CompiledNode final : public torch_compat::FormulaNode {
  public:
   CompiledNode(std::shared_ptr<const Executable> executable,
                torch::autograd::edge_list&& next_edges);
@@ -43,6 +43,8 @@ class CompiledNode final : public torch_compat::OwnNode {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& tangents) override;
   std::string name() const override { return "AntegradBackward:" + executable_->name(); }
   void release_variables() override;
+  bool show(std::string& key, std::vector<at::Tensor>& saved) override;
+  Formula formula(std::vector<bool> wanted) override;
 
   /// For a TangentNode: by gradient of the plan, undefined where it is not wanted. They have a
   /// history if grad mode is on. What is saved is kept.
@@ -69,8 +71,6 @@ class CompiledNode final : public torch_compat::OwnNode {
 
   Place place_of(size_t tangent) const;
   void check_shared_versions() const;
-  BackwardKey key_for(torch::autograd::variable_list& tangents, std::vector<bool> wanted,
-                      bool releases) const;
   std::vector<at::Tensor> gather(const BackwardProgram& program,
                                  torch::autograd::variable_list& tangents);
   torch::autograd::variable_list without_history(torch::autograd::variable_list&& tangents,

@@ -66,7 +66,8 @@ Executable::Executable(ExecutableParts parts)
       lines_(std::move(parts.lines)),
       kept_memory_(parts.kept_memory),
       backwards_(plan_, usual_backward(parts, plan_), std::move(parts.source), parts.aliases),
-      derivatives_(std::move(parts.derivatives)) {
+      derivatives_(std::move(parts.derivatives)),
+      plain_(std::move(parts.plain)) {
   for (const auto output : plan_.tangents) {
     const auto value = parts.forward.outputs[output].value;
     tangents_.push_back(ops::natural_tangent(parts.forward.value(value).meta));

@@ -60,6 +60,7 @@ struct ExecutableParts {
   const Graph* backward = nullptr;
   ForwardValues forward_values = {};          ///< of `backward`
   BackwardSource source = {};                 ///< makes the backwards of other forms
+  BackwardSource plain = {};                  ///< the same, without kernels and writes in place
   DerivativeSource derivatives = {};          ///< null: create_graph is an error
   LineFinder lines = {};                      ///< called if a kernel fails, on the failing thread
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
@@ -110,6 +111,10 @@ class Executable : public std::enable_shared_from_this<Executable> {
   }
   const CallPlan& plan() const { return plan_; }
   const BackwardPrograms& backwards() const { return backwards_; }
+  /// The backward of a form, without kernels and writes in place. Makes it each time.
+  BackwardGraph plain_backward(const BackwardKey& key) const { return plain_(key); }
+  /// Whether it may become part of another program.
+  bool has_plain_backward() const { return plain_ != nullptr; }
   const DerivativePrograms& derivatives() const { return derivatives_; }
   /// Those that the forward draws from.
   const std::vector<at::Generator>& generators() const { return generators_; }
@@ -166,6 +171,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const KeptMemory kept_memory_;
   const BackwardPrograms backwards_;
   const DerivativePrograms derivatives_;
+  const BackwardSource plain_;
 };
 
 }  // namespace antegrad::runtime

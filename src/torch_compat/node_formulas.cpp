@@ -9,11 +9,13 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <mutex>
 #include <typeinfo>
 #include <unordered_map>
 #include <utility>
 
+#include "torch_compat/formula_node.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::torch_compat {
@@ -133,6 +135,7 @@ bool shows_nothing(const Node& node) {
 // What is the same for all nodes of a class, asked once a thread.
 struct NodeClass {
   bool shows_nothing = false;
+  bool is_ours = false;  // a FormulaNode
   bool accumulates = false;
 };
 
@@ -141,7 +144,8 @@ NodeClass class_of(const Node& node) {
   const auto [at, is_new] = known.try_emplace(&typeid(node));
   if (is_new) {
     const bool accumulates = dynamic_cast<const AccumulateGrad*>(&node) != nullptr;
-    at->second = {accumulates || shows_nothing(node), accumulates};
+    const bool is_ours = dynamic_cast<const FormulaNode*>(&node) != nullptr;
+    at->second = {accumulates || is_ours || shows_nothing(node), is_ours, accumulates};
   }
   return at->second;
 }
@@ -155,6 +159,7 @@ void append(std::string& key, const T& value) {
 
 struct VisitedNodes::Visit {
   dynamo::AutogradCompilerCall call{dynamo::SizeInput::STATIC};
+  std::map<int32_t, std::vector<int32_t>> saved_by;  // of a FormulaNode: in the list of all
   std::vector<bool> shows;  // by place
   Places places;            // of stand-ins in the list of saved tensors; made when asked
 };
@@ -214,13 +219,48 @@ void VisitedNodes::visit(int32_t place) {
       shows = false;  // a class without a visitor, or hooks that have none
     }
   }
+  if (of_pass.runs && class_of(node).is_ours) {
+    std::vector<at::Tensor> saved;
+    shows = static_cast<FormulaNode&>(node).show(key_, saved);
+    if (shows) {
+      auto& places = visit_->saved_by[place];
+      for (const auto& tensor : saved) {
+        const auto& argument = visit_->call.tensor_args.add(tensor);
+        places.push_back(argument.defined() ? static_cast<int32_t>(argument.index()) : -1);
+        append(key_, places.back());
+      }
+      for (const int32_t next : of_pass.next) append(key_, next >= 0);
+    }
+  }
   in_key_.emplace_back(start, key_.size());
   append(key_, shows);
   visit_->shows.push_back(shows);
 }
 
+std::unique_ptr<NodeFormula> VisitedNodes::formula_of_ours(int32_t place,
+                                                           const std::vector<int32_t>& saved_by) {
+  const auto& of_pass = pass_.nodes[place];
+  std::vector<bool> wanted;
+  for (const int32_t next : of_pass.next) wanted.push_back(next >= 0);
+  auto formula = std::make_unique<NodeFormula>();
+  for (const int32_t saved : saved_by) {
+    const auto known = std::ranges::find(formula->reads, saved);
+    if (saved >= 0 && known == formula->reads.end()) formula->reads.push_back(saved);
+  }
+  formula->call = [call = static_cast<FormulaNode&>(*of_pass.node).formula(std::move(wanted)),
+                   saved_by](const variable_list& gradients, const std::vector<at::Tensor>& all,
+                             const OtherNumbers& /*numbers*/) {
+    std::vector<at::Tensor> saved;
+    for (const int32_t place : saved_by) saved.push_back(place < 0 ? at::Tensor() : all[place]);
+    return call(gradients, saved);
+  };
+  return formula;
+}
+
 std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   if (!visit_->shows[place]) return nullptr;
+  const auto ours = visit_->saved_by.find(place);
+  if (ours != visit_->saved_by.end()) return formula_of_ours(place, ours->second);
   // One at a time in the process: where nodes look for the compiler is global.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -285,6 +325,8 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
 }
 
 bool accumulates(const Node& node) { return class_of(node).accumulates; }
+
+bool is_region(const Node& node) { return class_of(node).is_ours; }
 
 const at::Tensor& leaf_of(const Node& node) {
   return static_cast<const AccumulateGrad&>(node).variable;

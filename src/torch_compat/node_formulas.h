@@ -66,6 +66,8 @@ class VisitedNodes {
  private:
   struct Visit;
   void visit(int32_t place);
+  std::unique_ptr<NodeFormula> formula_of_ours(int32_t place,
+                                               const std::vector<int32_t>& saved_by);
 
   const BackwardPass& pass_;
   std::unique_ptr<Visit> visit_;
@@ -77,6 +79,8 @@ class VisitedNodes {
 bool accumulates(const torch::autograd::Node& node);
 /// The leaf of such a node.
 const at::Tensor& leaf_of(const torch::autograd::Node& node);
+/// Whether the node is that of a compiled region.
+bool is_region(const torch::autograd::Node& node);
 /// Whether functions of users run before the node: hooks on tensors, and on the node.
 bool has_hooks_before(torch::autograd::Node& node);
 /// After it: hooks on the node, and on leaves whose gradient was accumulated.

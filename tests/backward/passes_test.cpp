@@ -194,18 +194,6 @@ TEST(CompiledBackward, FormulasThatComputeOtherwiseForStandIns) {
   EXPECT_EQ(report.own_nodes.at("ProdBackward0"), 3) << report;
 }
 
-TEST(CompiledBackward, RegionsOfCompiledFunctionsRunBetweenPrograms) {
-  auto region = compile([](const at::Tensor& x, const at::Tensor& w) { return x.mm(w).tanh(); });
-  const auto report = expect_as_libtorch([&](Notes& notes) {
-    const auto w = leaf({8, 8}), x = leaf({4, 8});
-    const auto inner = region(x.sin(), w);
-    region(inner.exp(), w).square().sum().backward();
-    notes.add_gradients({w, x});
-  });
-  EXPECT_EQ(region.report().eager_calls, 0);
-  EXPECT_GT(report.nodes_compiled, 0);
-}
-
 TEST(CompiledBackward, LeavesCreateGraphAndAnomaliesToLibtorch) {
   const auto report = expect_as_libtorch(
       [](Notes& notes) {

@@ -173,6 +173,22 @@ TEST(HigherTraining, BackwardWithCreateGraph) {
       2);
 }
 
+TEST(HigherTraining, OnCuda) {
+  if (devices().size() < 2) GTEST_SKIP() << "no CUDA device";
+  const auto device = devices()[1];
+  expect_training_as_eager(
+      [&] {
+        Net net(8, 1, /*with_norm=*/true, 0.3);
+        net->to(device);
+        return net;
+      },
+      [&](const Model& model, const std::shared_ptr<NetImpl>& net) {
+        return gradient_penalty([&](const at::Tensor& x) { return model(x.to(device)).cpu(); },
+                                net);
+      },
+      3);
+}
+
 TEST(HigherTraining, UnderCompiledBackward) {
   const CompiledBackward scope(Options().with_lowering(Lowering::off));
   expect_training_as_eager([] { return Net(8, 1); }, gradient_penalty, 3);
