@@ -57,7 +57,7 @@ struct ProductReport {
 /// One captured and compiled program. A value; distinct objects may be used on distinct threads.
 struct ProgramReport {
   std::string name;
-  std::string graph_hash;   ///< of the captured graph: equal in every run, process and thread
+  std::string graph_hash;  ///< of the captured graph: equal in every run, process and thread
   /// 0: the callable with its gradients. k > 0: a program that create_graph asked for, of the
   /// callable, its gradients up to order k, and their gradients (Options::higher_derivatives).
   int64_t derivative = 0;

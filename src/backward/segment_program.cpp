@@ -83,8 +83,7 @@ class Interpreter {
   SegmentResults results_;
 };
 
-capture::Captured capture_segment(const capture::Request& request,
-                                  const Interpreter& interpreter) {
+capture::Captured capture_segment(const capture::Request& request, const Interpreter& interpreter) {
   while (true) {
     try {
       try {

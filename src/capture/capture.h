@@ -46,8 +46,8 @@ struct Request : World {
   std::vector<at::Tensor> arguments;
   Body body;
   /// Passes with create_graph, one after another, whose gradients are results as well. Their
-  /// tangents and probes are the last of `arguments`, and do not reach the body. What the callable writes into
-  /// inputs is dropped then.
+  /// tangents and probes are the last of `arguments`, and do not reach the body. What the callable
+  /// writes into inputs is dropped then.
   std::vector<Derivative> derivatives = {};
   Variation variation;
   /// If there is one, the graph has these new values in place of gradients (Output::update).

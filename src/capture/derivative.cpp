@@ -177,8 +177,8 @@ void add_gradients(Tracer& tracer, const Derivative& derivative, int32_t leaf,
     for (size_t i = 0; i < derivative.wanted.size(); ++i) {
       const auto output = derivative.wanted[i].output;
       if (output < 0) continue;
-      const auto at = std::ranges::find(tracer.cut.results, static_cast<size_t>(output),
-                                        &Cut::Result::place);
+      const auto at =
+          std::ranges::find(tracer.cut.results, static_cast<size_t>(output), &Cut::Result::place);
       if (at == tracer.cut.results.end()) continue;
       gradients[i] = found.of_results[at - tracer.cut.results.begin()];
     }

@@ -34,10 +34,10 @@ struct Derivative {
   size_t arguments() const { return tangents.size() + probes.size(); }
 };
 
-/// Results from which the gradients of a pass were computed whose tangents have a history, which may
-/// lead to the results. A later pass stops there: what arrives
-/// from these gradients is a gradient of the result, and is added where all others of that result
-/// arrive. In its place goes on the tangent of the result, which is the whole gradient then.
+/// Results from which the gradients of a pass were computed whose tangents have a history, which
+/// may lead to the results. A later pass stops there: what arrives from these gradients is a
+/// gradient of the result, and is added where all others of that result arrive. In its place goes
+/// on the tangent of the result, which is the whole gradient then.
 struct Cut {
   struct Result {
     size_t place;       ///< among differentiable outputs

@@ -111,7 +111,7 @@ class Tracer final : public torch_compat::CarriedBase {
   std::shared_ptr<Numbers> numbers;                    ///< of the call; null for none
   std::vector<ops::NumberUse::Primal> number_primals;  ///< by first use; index in roots()
   Phase phase = Phase::forward;
-  Cut cut;             ///< of the last backward, and of passes with create_graph before it
+  Cut cut;            ///< of the last backward, and of passes with create_graph before it
   SeedSnapshot seed;  ///< state before the capture
   WrapperData data;
   /// Stand-ins that autograd treats as views; some may be dead.

@@ -129,6 +129,7 @@ class PastCall {
         arguments_(arguments.tensors, captured.held_arguments),
         host_(arguments.host),
         primals_(weak(captured.primals)),
+        sources_(sources_of(captured)),
         leaf_inputs_(captured.leaf_inputs),
         answers_(ops::answers_of(captured.questions)),
         numbers_(captured.numbers),
@@ -196,6 +197,14 @@ class PastCall {
     return weak;
   }
 
+  static std::vector<Source> sources_of(const capture::Captured& captured) {
+    std::vector<Source> sources;
+    for (size_t i = 0; i < captured.primals.size(); ++i) {
+      sources.push_back(captured.joint.inputs[i].source);
+    }
+    return sources;
+  }
+
   void require_same_numbers(const capture::Captured& captured) const {
     if (captured.numbers.fixed == numbers_.fixed &&
         captured.numbers.conditions.size() <= numbers_.conditions.size()) {
@@ -234,7 +243,8 @@ class PastCall {
     }
     const auto& probes = steps.back().probes;
     for (size_t i = 0; i < probes.size(); ++i) {
-      if (probes[i].is_same(tensor)) return {Kind::probe, static_cast<int32_t>(steps.size()) - 1, static_cast<int32_t>(i)};
+      if (probes[i].is_same(tensor))
+        return {Kind::probe, static_cast<int32_t>(steps.size()) - 1, static_cast<int32_t>(i)};
     }
     for (size_t leaf = 0; leaf < leaf_inputs_.size(); ++leaf) {
       if (leaf_inputs_[leaf] >= 0 && arguments.tensors[leaf].is_same(tensor)) {
@@ -246,7 +256,13 @@ class PastCall {
         return {Kind::primal, -1, static_cast<int32_t>(i)};
       }
     }
-    if (captured.joint.inputs[index].source.kind == Source::Kind::constant) return {};
+    // Memory that several tensors share may be another tensor each time.
+    const auto& source = captured.joint.inputs[index].source;
+    if (source.kind == Source::Kind::constant) return {};
+    const auto same = std::ranges::find(sources_, source);
+    if (source.kind != Source::Kind::anonymous && same != sources_.end()) {
+      return {Kind::primal, -1, static_cast<int32_t>(same - sources_.begin())};
+    }
     refuse_input("a tensor");
   }
 
@@ -274,6 +290,7 @@ class PastCall {
   const PastArguments arguments_;
   const std::vector<HostValue> host_;
   const std::vector<Weak> primals_;
+  const std::vector<Source> sources_;       // by primal
   const std::vector<int32_t> leaf_inputs_;  // of the call: by leaf, its primal
   const std::vector<ops::Answer> answers_;
   const ops::NumberUse numbers_;

@@ -21,9 +21,9 @@ struct Entry : guards::Origin, guards::Cached {
   std::shared_ptr<const runtime::Executable> executable;
   ProgramReport report;  ///< as it was compiled
   std::shared_ptr<const runtime::KernelMisses> kernel_misses;
-  std::function<Partition()> partition;     ///< of `raw`, before hooks and last passes
-  std::function<PartitionRecord()> record;  ///< how `raw` was partitioned
-  std::shared_ptr<const LivePlan> plan;     ///< for bundles; null for none
+  std::function<Partition()> partition;            ///< of `raw`, before hooks and last passes
+  std::function<PartitionRecord()> record;         ///< how `raw` was partitioned
+  std::shared_ptr<const LivePlan> plan;            ///< for bundles; null for none
   std::shared_ptr<const Derivatives> derivatives;  ///< null without Options::higher_derivatives
   std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
 

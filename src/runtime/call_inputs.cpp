@@ -32,9 +32,9 @@ void CallInputs::keep(const std::vector<at::Tensor>& primals) {
 
 std::vector<at::Tensor> CallInputs::primals(const torch_compat::NodePtr& node) const {
   if (wrote_variable_) {
-    throw BackwardError(ErrorText{"a call that writes no input that requires grad, for create_graph",
-                                  "one that does",
-                                  "compute higher derivatives inside, or write to a clone()"});
+    throw BackwardError(
+        ErrorText{"a call that writes no input that requires grad, for create_graph",
+                  "one that does", "compute higher derivatives inside, or write to a clone()"});
   }
   std::vector<at::Tensor> primals;
   primals.reserve(kept_.size());

@@ -31,8 +31,8 @@ at::Tensor with_strides(const at::Tensor& tangent, at::IntArrayRef strides) {
   return dense;
 }
 
-BackwardKey key_for(const Executable& executable, variable_list& tangents,
-                    std::vector<bool> wanted, bool releases) {
+BackwardKey key_for(const Executable& executable, variable_list& tangents, std::vector<bool> wanted,
+                    bool releases) {
   BackwardKey key;
   key.form.autocast = torch_compat::Autocast::now();
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -173,7 +173,9 @@ bool CompiledNode::show(std::string& key, std::vector<at::Tensor>& saved) {
 CompiledNode::Formula CompiledNode::formula(std::vector<bool> wanted) {
   const auto programs = std::make_shared<const BackwardPrograms>(
       executable_->plan(), nullptr,
-      [executable = executable_](const BackwardKey& key) { return executable->plain_backward(key); },
+      [executable = executable_](const BackwardKey& key) {
+        return executable->plain_backward(key);
+      },
       AliasCheck::off);
   return [executable = executable_, programs, wanted = std::move(wanted)](
              const variable_list& arrived, const std::vector<at::Tensor>& saved) {

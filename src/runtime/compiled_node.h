@@ -83,7 +83,7 @@ class CompiledNode final : public torch_compat::FormulaNode {
   std::vector<at::Tensor> arguments_of(const DerivativeProgram& program,
                                        const torch::autograd::variable_list& tangents) const;
   void lead_outside(const DerivativeProgram& program, const std::vector<at::Tensor>& arguments,
-                        const std::vector<at::Tensor>& gradients);
+                    const std::vector<at::Tensor>& gradients);
   void note_places(const CompiledNode& before, const DerivativeProgram& program);
   void be_replaced(const torch_compat::NodePtr& by, const std::vector<int32_t>& inputs);
 
@@ -92,9 +92,9 @@ class CompiledNode final : public torch_compat::FormulaNode {
   std::vector<Kept> kept_;
   std::optional<CallInputs> inputs_;
   bool freed_ = false;
-  bool is_replaced_ = false;  // each tangent goes on to the node that took its place
+  bool is_replaced_ = false;    // each tangent goes on to the node that took its place
   bool gives_outside_ = false;  // to a TangentNode, also when it is replaced
-  std::vector<Place> places_;    // by tangent, where it is not this node
+  std::vector<Place> places_;   // by tangent, where it is not this node
   std::vector<std::pair<int32_t, Place>> outside_;  // primals that are held without their history
 };
 

@@ -66,7 +66,6 @@ class TangentNode final : public torch_compat::OwnNode {
     rethrow_for_front(error);
   }
 
-
  protected:
   void let_go() noexcept override { program_ = {}; }
 

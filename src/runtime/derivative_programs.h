@@ -23,19 +23,19 @@ class Executable;
 
 /// A pass as it arrives at the node of a call.
 struct DerivativePass {
-  const CallPlan& plan;                     ///< of the call
+  const CallPlan& plan;                                      ///< of the call
   const std::vector<torch_compat::TensorMetadata>& outputs;  ///< by tangent
-  const std::vector<at::Tensor>& tangents;  ///< some undefined
-  std::vector<bool> wanted;                 ///< by gradient of the plan
+  const std::vector<at::Tensor>& tangents;                   ///< some undefined
+  std::vector<bool> wanted;                                  ///< by gradient of the plan
   torch_compat::Autocast autocast;
 };
 
 struct DerivativeProgram {
   struct Input {
     enum class Kind : uint8_t {
-      primal,    ///< of the call
-      tangent,   ///< of the call
-      result,    ///< stands for the output with this tangent: something at which its gradient arrives
+      primal,   ///< of the call
+      tangent,  ///< of the call
+      result,  ///< stands for the output with this tangent: something at which its gradient arrives
       constant,  ///< in `constants`
     } kind;
     int32_t index;

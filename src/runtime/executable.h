@@ -106,9 +106,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                std::shared_ptr<StoppedCall> stopped = nullptr) const;
 
   /// The memory that the programs keep, see Program::bytes().
-  int64_t bytes() const {
-    return forward_.bytes() + backwards_.bytes() + derivatives_.bytes();
-  }
+  int64_t bytes() const { return forward_.bytes() + backwards_.bytes() + derivatives_.bytes(); }
   const CallPlan& plan() const { return plan_; }
   const BackwardPrograms& backwards() const { return backwards_; }
   /// The backward of a form, without kernels and writes in place. Makes it each time.

@@ -18,7 +18,8 @@ variable_list InnerGradientCheck::operator()(const variable_list& tangents) {
     const auto node = inner.node.lock();
     if (!node || !torch_compat::is_observed(*node, inner.output)) continue;
     for (size_t i = 0; i < tangents.size(); ++i) {
-      if (tangents[i].defined() && static_cast<int32_t>(i) != inner.tangent) refuse_inner_gradient();
+      if (tangents[i].defined() && static_cast<int32_t>(i) != inner.tangent)
+        refuse_inner_gradient();
     }
   }
   return tangents;

@@ -127,8 +127,7 @@ void release_saved(const WeakNode& node) {
 
 std::vector<at::Tensor> run_backward(const std::vector<Edge>& roots,
                                      const std::vector<at::Tensor>& tangents,
-                                     const std::vector<Edge>& targets,
-                                     const PassOptions& options) {
+                                     const std::vector<Edge>& targets, const PassOptions& options) {
   try {
     return torch::autograd::Engine::get_default_engine().execute(
         roots, tangents, options.keep_graph, options.create_graph, /*accumulate_grad=*/false,

@@ -160,8 +160,8 @@ void append(std::string& key, const T& value) {
 struct VisitedNodes::Visit {
   dynamo::AutogradCompilerCall call{dynamo::SizeInput::STATIC};
   std::map<int32_t, std::vector<int32_t>> saved_by;  // of a FormulaNode: in the list of all
-  std::vector<bool> shows;  // by place
-  Places places;            // of stand-ins in the list of saved tensors; made when asked
+  std::vector<bool> shows;                           // by place
+  Places places;  // of stand-ins in the list of saved tensors; made when asked
 };
 
 VisitedNodes::VisitedNodes(const BackwardPass& pass)

@@ -66,8 +66,7 @@ class VisitedNodes {
  private:
   struct Visit;
   void visit(int32_t place);
-  std::unique_ptr<NodeFormula> formula_of_ours(int32_t place,
-                                               const std::vector<int32_t>& saved_by);
+  std::unique_ptr<NodeFormula> formula_of_ours(int32_t place, const std::vector<int32_t>& saved_by);
 
   const BackwardPass& pass_;
   std::unique_ptr<Visit> visit_;

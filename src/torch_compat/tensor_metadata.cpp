@@ -162,8 +162,7 @@ at::Tensor without_data(const TensorMetadata& metadata) {
                                                       type.itemsize(), metadata.offset);
   auto made = at::detail::make_tensor<c10::TensorImpl>(
       memory_without_data(bytes, metadata.device),
-      c10::DispatchKeySet(
-          c10::computeDispatchKey(metadata.dtype, at::kStrided, metadata.device)),
+      c10::DispatchKeySet(c10::computeDispatchKey(metadata.dtype, at::kStrided, metadata.device)),
       type);
   made.unsafeGetTensorImpl()->set_sizes_and_strides(metadata.sizes, metadata.strides,
                                                     metadata.offset);

@@ -71,7 +71,9 @@ TEST(CompiledBackwardRegions, WithHooksBetweenThem) {
 
 TEST(CompiledBackwardRegions, RetainedAndPartial) {
   auto region = compile(
-      [](const List& xs) -> List { return {xs[0] * xs[1], (xs[1].sin() * xs[2]).exp()}; },
+      [](const List& xs) -> List {
+        return {xs[0] * xs[1], (xs[1].sin() * xs[2]).exp()};
+      },
       options());
   expect_as_libtorch([&](Notes& notes) {
     const auto a = leaf({3, 4}), b = leaf({3, 4}), c = leaf({3, 4});
@@ -88,7 +90,9 @@ TEST(CompiledBackwardRegions, RetainedAndPartial) {
 TEST(CompiledBackwardRegions, FromOneOfTwoResults) {
   const auto report = expect_as_libtorch([](Notes& notes) {
     auto region = compile(
-        [](const List& xs) -> List { return {xs[0] * xs[1], (xs[1].sin() * xs[0]).exp()}; },
+        [](const List& xs) -> List {
+          return {xs[0] * xs[1], (xs[1].sin() * xs[0]).exp()};
+        },
         options());
     for (int i = 0; i < 2; ++i) {
       const auto a = leaf({3, 4}), b = leaf({3, 4});
@@ -115,11 +119,10 @@ TEST(CompiledBackwardRegions, ThatCannotBeCapturedAgainRunThemselves) {
 
 TEST(CompiledBackwardRegions, ThatSaveInEachPartition) {
   for (const auto partition : {Partitioner::as_written, Partitioner::min_cut}) {
-    auto region = compile(
-        [](const at::Tensor& x, const at::Tensor& w) {
-          return at::gelu(x.mm(w)).softmax(-1).cos().mm(w);
-        },
-        options().with_partition(partition));
+    auto region =
+        compile([](const at::Tensor& x,
+                   const at::Tensor& w) { return at::gelu(x.mm(w)).softmax(-1).cos().mm(w); },
+                options().with_partition(partition));
     const auto report = expect_as_libtorch([&](Notes& notes) {
       const auto w = leaf({8, 8}), x = leaf({4, 8});
       region(x.sin(), w).square().mean().backward();
@@ -147,8 +150,8 @@ TEST(CompiledBackwardRegions, WithABudgetRunThemselves) {
 }
 
 TEST(CompiledBackwardRegions, DropoutKeepsItsMask) {
-  auto region = compile([](const at::Tensor& x) { return at::dropout(x.tanh(), 0.4, true); },
-                        options());
+  auto region =
+      compile([](const at::Tensor& x) { return at::dropout(x.tanh(), 0.4, true); }, options());
   const auto report = expect_as_libtorch([&](Notes& notes) {
     const auto x = leaf({16, 16});
     region(region(x).sin()).sum().backward();
@@ -166,7 +169,10 @@ TEST(CompiledBackwardRegions, AChangedOrFreedSavedTensorIsFoundBeforeAnythingRun
     const auto y = region(x);
     const auto z = y * 2;
     z.register_hook([&](const at::Tensor& /*g*/) { ++hooks; });
-    { const at::NoGradGuard no_grad; y.add_(1); }
+    {
+      const at::NoGradGuard no_grad;
+      y.add_(1);
+    }
     EXPECT_THROW(z.sum().backward(), std::exception);
   }
   {

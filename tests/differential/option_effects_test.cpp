@@ -552,14 +552,13 @@ std::vector<Effect> calls() {
        {},
        [](const Options& options) {
          auto step = compile([](const at::Tensor& x) { return x.pow(3).sum(); }, options);
-         const auto x = at::full({2}, 2.0, at::requires_grad());
+         const auto x = at::full({2}, 2.0).requires_grad_();
          const auto create_graph = [&] {
            return torch::autograd::grad({step(x)}, {x}, {}, true, /*create_graph=*/true)[0];
          };
          try {
-           return fmt::format("{}", torch::autograd::grad({create_graph().sum()}, {x})[0]
-                                        .sum()
-                                        .item<double>());
+           return fmt::format(
+               "{}", torch::autograd::grad({create_graph().sum()}, {x})[0].sum().item<double>());
          } catch (const BackwardError& error) {
            return std::string("an error");
          }

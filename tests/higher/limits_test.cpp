@@ -86,10 +86,12 @@ TEST(HigherLimits, TheGradientOfAResultInsideIsRefused) {
 }
 
 TEST(HigherLimits, TheGradientOfAResultThatOtherResultsWereComputedFrom) {
-  auto step = compile([](const List& xs) -> List {
-    const auto h = xs[0].exp();
-    return {h, h.sin()};
-  }, higher());
+  auto step = compile(
+      [](const List& xs) -> List {
+        const auto h = xs[0].exp();
+        return {h, h.sin()};
+      },
+      higher());
   const auto x = leaf();
   const auto ys = step(List{x});
   const auto g = slope(ys[1], x);
@@ -106,15 +108,16 @@ TEST(HigherLimits, TheGradientOfAResultThatOtherResultsWereComputedFrom) {
 }
 
 TEST(HigherLimits, ACallableThatWritesIntoAnInputThatRequiresGrad) {
-  auto step = compile([](const at::Tensor& x, const at::Tensor& y) {
-    y.mul_(x);
-    return y.sin();
-  }, higher());
+  auto step = compile(
+      [](const at::Tensor& x, const at::Tensor& y) {
+        y.mul_(x);
+        return y.sin();
+      },
+      higher());
   const auto x = leaf();
   const auto y = at::ones({3, 4});
   const auto z = step(x, y);
-  EXPECT_THAT(message_of<CaptureError>([&] { slope(z, x); }),
-              HasSubstr("writes it into an input"));
+  EXPECT_THAT(message_of<CaptureError>([&] { slope(z, x); }), HasSubstr("writes it into an input"));
   EXPECT_TRUE(same_bits(grad({z.sum()}, {x})[0], x.detach().cos()));
 }
 
@@ -143,9 +146,8 @@ TEST(HigherLimits, ABufferThatTheCallWritesIsReadAsItWas) {
 
 TEST(HigherLimits, ACallableThatIsAnotherOneByThen) {
   bool other = false;
-  auto step = compile(
-      [&](const at::Tensor& x) { return other ? x.sin() : x.exp(); },
-      higher().with_audit(Audit::off));
+  auto step = compile([&](const at::Tensor& x) { return other ? x.sin() : x.exp(); },
+                      higher().with_audit(Audit::off));
   const auto x = leaf();
   const auto y = step(x);
   other = true;
@@ -154,8 +156,8 @@ TEST(HigherLimits, ACallableThatIsAnotherOneByThen) {
 }
 
 TEST(HigherLimits, AnInputThatWasChangedSince) {
-  auto step = compile([](const at::Tensor& x, const at::Tensor& y) { return x.exp() * y; },
-                      higher());
+  auto step =
+      compile([](const at::Tensor& x, const at::Tensor& y) { return x.exp() * y; }, higher());
   const auto x = leaf();
   const auto y = at::randn({3, 4});
   const auto z = step(x, y);
@@ -164,8 +166,8 @@ TEST(HigherLimits, AnInputThatWasChangedSince) {
 }
 
 TEST(HigherLimits, NumbersAreThoseOfTheCall) {
-  auto step = compile([](const at::Tensor& x, double factor) { return (x * factor).sin(); },
-                      higher());
+  auto step =
+      compile([](const at::Tensor& x, double factor) { return (x * factor).sin(); }, higher());
   for (const double factor : {2.0, 0.5, 3.0}) {
     const auto x = leaf();
     const auto g = slope(step(x, factor), x);
@@ -216,7 +218,7 @@ TEST(HigherLimits, SeveralPassesOverOneCall) {
     return {xs[0].mm(xs[0].t()).sin(), xs[0].exp(), xs[0].tanh()};
   };
   auto step = compile(function, higher());
-  const auto found = run([&](const List& xs) { return step(xs); }), eager = run(function);
+  const auto found = run([&](const List&xs) { return step(xs); }), eager = run(function);
   EXPECT_TRUE(same_bits(found[0], eager[0]));
   EXPECT_TRUE(at::allclose(found[1], eager[1], 1e-5, 1e-6));
 }

@@ -6,8 +6,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/functional/batchnorm.h>
 #include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
 
 #include <functional>
@@ -83,14 +83,14 @@ void expect_training_as_eager(const std::function<Net()>& make, const Loss& loss
     return make();
   };
   auto net = fresh();
-  const auto eager = train(net, [&](const at::Tensor& x) { return net->forward(x); }, loss, kSteps);
+  const auto eager = train(
+      net, [&](const at::Tensor& x) { return net->forward(x); }, loss, kSteps);
   for (const auto lowering : {Lowering::off, Lowering::exact}) {
     auto other = fresh();
     auto compiled = compile(
-        [other = other.ptr()](const at::Tensor& x) { return other->forward(x); },
-        higher(lowering));
-    const auto found =
-        train(other, [&](const at::Tensor& x) { return compiled(x); }, loss, kSteps);
+        [other = other.ptr()](const at::Tensor& x) { return other->forward(x); }, higher(lowering));
+    const auto found = train(
+        other, [&](const at::Tensor& x) { return compiled(x); }, loss, kSteps);
     EXPECT_TRUE(same_bits(found.losses, eager.losses));
     EXPECT_TRUE(same_bits(found.state, eager.state));
     const auto report = compiled.report();
@@ -128,49 +128,49 @@ TEST(HigherTraining, RunningStatisticsAreWrittenOnceACall) {
 // The residual of u_t + u u_x = 0.1 u_xx, and data: results and gradients of two orders of the same
 // call meet in one loss.
 TEST(HigherTraining, APhysicsInformedLossOfTheSecondOrder) {
-  expect_training_as_eager(
-      [] { return Net(2, 1); },
-      [](const Model& model, const std::shared_ptr<NetImpl>&) {
-        const auto points = at::rand({32, 2}).requires_grad_();
-        const auto u = model(points);
-        const auto slopes = gradient(u, points);
-        const auto u_t = slopes.select(1, 0), u_x = slopes.select(1, 1);
-        const auto u_xx = gradient(u_x, points).select(1, 1);
-        const auto residual = u_t + u.squeeze(1) * u_x - 0.1 * u_xx;
-        return residual.square().mean() + (u - points.sum(1, true).sin()).square().mean();
-      },
-      3);
+  expect_training_as_eager([] { return Net(2, 1); },
+                           [](const Model& model, const std::shared_ptr<NetImpl>&) {
+                             const auto points = at::rand({32, 2}).requires_grad_();
+                             const auto u = model(points);
+                             const auto slopes = gradient(u, points);
+                             const auto u_t = slopes.select(1, 0), u_x = slopes.select(1, 1);
+                             const auto u_xx = gradient(u_x, points).select(1, 1);
+                             const auto residual = u_t + u.squeeze(1) * u_x - 0.1 * u_xx;
+                             return residual.square().mean() +
+                                    (u - points.sum(1, true).sin()).square().mean();
+                           },
+                           3);
 }
 
 // Finn et al., Model-Agnostic Meta-Learning, 2017: the inner loss is computed outside, so tangents
 // depend on results.
 TEST(HigherTraining, AStepInsideOfAStep) {
   const auto weights = [](const std::shared_ptr<NetImpl>& net) { return net->parameters(); };
-  expect_training_as_eager(
-      [] { return Net(4, 1); },
-      [&](const Model& model, const std::shared_ptr<NetImpl>& net) {
-        const auto x = at::randn({16, 4});
-        const auto y = model(x);
-        const auto inner = (y - x.sum(1, true)).square().mean();
-        const auto gradients = grad({inner}, weights(net), {}, true, /*create_graph=*/true);
-        auto norm = at::zeros({});
-        for (const auto& found : gradients) norm = norm + found.square().sum();
-        return inner + 0.1 * norm;
-      },
-      2);
+  expect_training_as_eager([] { return Net(4, 1); },
+                           [&](const Model& model, const std::shared_ptr<NetImpl>& net) {
+                             const auto x = at::randn({16, 4});
+                             const auto y = model(x);
+                             const auto inner = (y - x.sum(1, true)).square().mean();
+                             const auto gradients =
+                                 grad({inner}, weights(net), {}, true, /*create_graph=*/true);
+                             auto norm = at::zeros({});
+                             for (const auto& found : gradients) norm = norm + found.square().sum();
+                             return inner + 0.1 * norm;
+                           },
+                           2);
 }
 
 TEST(HigherTraining, BackwardWithCreateGraph) {
-  expect_training_as_eager(
-      [] { return Net(4, 1); },
-      [](const Model& model, const std::shared_ptr<NetImpl>&) {
-        const auto x = at::randn({16, 4}).requires_grad_();
-        model(x).sum().backward({}, /*retain_graph=*/true, /*create_graph=*/true);
-        const auto slope = x.grad();
-        x.mutable_grad() = at::Tensor();
-        return slope.square().mean();
-      },
-      2);
+  expect_training_as_eager([] { return Net(4, 1); },
+                           [](const Model& model, const std::shared_ptr<NetImpl>&) {
+                             const auto x = at::randn({16, 4}).requires_grad_();
+                             model(x).sum().backward({}, /*retain_graph=*/true,
+                                                     /*create_graph=*/true);
+                             const auto slope = x.grad();
+                             x.mutable_grad() = at::Tensor();
+                             return slope.square().mean();
+                           },
+                           2);
 }
 
 TEST(HigherTraining, OnCuda) {

@@ -1,8 +1,10 @@
 #include "check.h"
 
+#include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/compiled_backward.h>
 #include <antegrad/error.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -145,6 +147,81 @@ Subject with_compiled_backward(const Program& program, const Callable& callable)
           }};
 }
 
+Subject compiled_with_compiled_backward(const Program& program, const Callable& callable) {
+  const auto scope = std::make_shared<CompiledBackward>(
+      Options().with_verify_graphs(true).with_lowering(lowering_of(program.seed)));
+  auto subject = compiled(program, callable);
+  return {[scope, call = subject.call](const List& arguments, const std::vector<int64_t>& flags) {
+            return call(arguments, flags);
+          },
+          [scope, calls = subject.eager_calls] {
+            backward_regions() += static_cast<int64_t>(scope->report().regions.size());
+            return calls();
+          }};
+}
+
+int64_t& backward_regions() {
+  static int64_t regions = 0;
+  return regions;
+}
+
+namespace {
+
+// Whether the gradients of a sum depend on the order in which results are added
+// (docs/accuracy.md).
+bool adds_in_another_order(const at::Tensor& result, const List& arguments) {
+  return result.is_view() || std::ranges::any_of(arguments, [&](const at::Tensor& argument) {
+           return argument.is_same(result);
+         });
+}
+
+// Gradients of the sum of the floating-point results, where some argument has one. As copies: it is
+// chance whether a gradient is a view.
+Callable with_gradients(Callable callable) {
+  return
+      [callable = std::move(callable)](const List& arguments, const std::vector<int64_t>& flags) {
+        auto results = callable(arguments, flags);
+        if (!at::GradMode::is_enabled()) return results;
+        at::Tensor sum;
+        for (const auto& result : results) {
+          if (!result.defined() || !result.requires_grad() || !result.is_floating_point()) continue;
+          if (adds_in_another_order(result, arguments)) continue;
+          const auto part = result.sum().to(at::kDouble);
+          sum = sum.defined() ? sum + part : part;
+        }
+        List variables;
+        for (const auto& argument : arguments) {
+          const bool has_own = argument.defined() && argument.requires_grad() &&
+                               argument.is_floating_point() && argument.is_leaf();
+          if (has_own) variables.push_back(argument);
+        }
+        if (!sum.defined() || variables.empty()) return results;
+        const auto gradients = torch::autograd::grad({sum}, variables, {}, /*retain_graph=*/true,
+                                                     /*create_graph=*/true,
+                                                     /*allow_unused=*/true);
+        for (const auto& gradient : gradients) {
+          if (gradient.defined()) results.push_back(gradient.clone(at::MemoryFormat::Contiguous));
+        }
+        return results;
+      };
+}
+
+}  // namespace
+
+Subject compiled_for_derivatives(const Program& program, const Callable& callable) {
+  const auto step = std::make_shared<Compiled<Callable>>(
+      antegrad::compile(Callable(callable), Options()
+                                                .with_name("fuzz" + std::to_string(program.seed))
+                                                .with_verify_graphs(true)
+                                                .with_lowering(lowering_of(program.seed))
+                                                .with_keep_slow_kernels(true)
+                                                .with_higher_derivatives(true)));
+  return {[step](const List& arguments, const std::vector<int64_t>& flags) {
+            return (*step)(arguments, flags);
+          },
+          [step] { return step->report().eager_calls; }, with_gradients};
+}
+
 BackwardNodes& backward_nodes() {
   static BackwardNodes nodes;
   return nodes;
@@ -163,6 +240,15 @@ class Held {
  private:
   std::shared_ptr<List> tensors_;
 };
+
+// What gradients of gradients may differ in (docs/higher-derivatives.md): signs of zeros.
+void allow_signs_of_zeros(Observation& seen) {
+  for (auto& fact : seen.facts) {
+    const auto& value = fact.value;
+    if (value.defined() && (value.is_floating_point() || value.is_complex()))
+      fact.value = value + 0;
+  }
+}
 
 // `.grad` is a sum over calls: once a call makes it inexact, it stays so.
 class Accumulated {
@@ -188,19 +274,26 @@ Verdict check(const Program& program, const Compile& compile) {
       return run(program, arguments, *closures, flags);
     };
   };
-  const auto eager_callable = callable_of(held_in_eager);
   const auto stand_ins = capture::live_stand_ins();
   Accumulated accumulated;
   bool approximate = false, lenient = false, coarse = false;
   {
     const auto subject = compile(program, callable_of(held));
+    const auto around =
+        subject.around ? subject.around : std::function([](Callable it) { return it; });
+    const auto call = around(subject.call);
+    const auto eager_callable = around(callable_of(held_in_eager));
     for (size_t i = 0; i < program.calls.size(); ++i) {
       auto eager = [&] {
         [[maybe_unused]] const NotOurLeaks in_eager;
         const EagerBackward as_libtorch_does;
         return observe(program, eager_world, eager_callable, i);
       }();
-      const auto found = observe(program, found_world, subject.call, i);
+      auto found = observe(program, found_world, call, i);
+      if (subject.around) {
+        allow_signs_of_zeros(eager);
+        allow_signs_of_zeros(found);
+      }
       accumulated.carry(eager);
       if (needs_nothing_that_is_gone(eager, found)) {
         lenient = true;
@@ -211,7 +304,11 @@ Verdict check(const Program& program, const Compile& compile) {
         break;
       }
       if (eager.raised != Raised::nothing || found.raised != Raised::nothing) {
-        if (auto verdict = compare_errors(eager, found)) return *verdict;
+        auto verdict = compare_errors(eager, found);
+        // What is done around a call may be refused when the call has had its effects.
+        if (verdict && subject.around && verdict->kind == Kind::trace)
+          verdict->kind = Kind::refused;
+        if (verdict) return *verdict;
         break;
       }
       if (auto verdict = first_difference(eager, found, approximate)) {

@@ -287,6 +287,31 @@ TEST(ProgramsFuzz, HaveEagersGradientsFromCompiledBackward) {
   EXPECT_GE(compiled_nodes, all / 3);
 }
 
+TEST(ProgramsFuzz, BehaveAsInEagerWithCompiledBackward) {
+  const auto tally = run_programs(generate, count_of(kBackwardPrograms), at::kCPU,
+                                  compiled_with_compiled_backward);
+  expect_no_failure(tally);
+  std::cerr << "regions in " << backward_regions() << " programs\n";
+  EXPECT_GE(backward_regions(), static_cast<int64_t>(tally.same / 6));
+}
+
+// Formulas of prod() and cumprod() are others for stand-ins (docs/accuracy.md).
+Program generate_without_products(uint64_t seed) {
+  for (uint64_t next = seed;; next += uint64_t{1} << 40) {
+    auto program = generate(next);
+    if (to_text(program).find("prod(") != std::string::npos) continue;
+    program.seed = seed;
+    return program;
+  }
+}
+
+TEST(ProgramsFuzz, HaveEagersGradientsOfGradients) {
+  const auto tally = run_programs(generate_without_products, count_of(kBackwardPrograms), at::kCPU,
+                                  compiled_for_derivatives);
+  expect_no_failure(tally);
+  EXPECT_GE(tally.same, 3 * tally.programs() / 4);
+}
+
 TEST(ProgramsFuzz, BehaveAsInEagerOnCuda) {
   const auto devices = testing::devices();
   if (devices.size() < 2) GTEST_SKIP() << "no CUDA device";

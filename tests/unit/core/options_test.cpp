@@ -99,8 +99,8 @@ TEST(Options, EveryMemberHasARow) {
   [[maybe_unused]] const auto& [name, max_programs, max_bytes, on_refusal, audit,
                                 check_against_eager, cross_check_shapes, check_aliasing,
                                 error_on_aliasing, partition, min_cut, budget, hook_filter,
-                                prefetch, lowering, keep_slow, kept_memory, higher, verify_graphs, dump_dir,
-                                cache_dir, enable_cache, strict_cache, disabled_passes,
+                                prefetch, lowering, keep_slow, kept_memory, higher, verify_graphs,
+                                dump_dir, cache_dir, enable_cache, strict_cache, disabled_passes,
                                 custom_pass] = Options();
   [[maybe_unused]] const auto& [far, chains, materialized, allowlist, reductions, intensive, random,
                                 aggressive, distance, views, parameters, casts, weighting, doubling,
