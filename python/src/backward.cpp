@@ -65,6 +65,8 @@ void add_backward(py::module_& module) {
                     "Of these, computed by programs.")
       .def_readonly("graphs", &BackwardReport::graphs, "Different ones.")
       .def_readonly("captures", &BackwardReport::captures, "Programs made.")
+      .def_readonly("recompiles", &BackwardReport::recompiles,
+                    "Why passes were graphs that were not known, the newest last.")
       .def_readonly("regions", &BackwardReport::regions,
                     "Compiled regions that were part of programs, by name.")
       .def_readonly("own_nodes", &BackwardReport::own_nodes, "Nodes that run themselves, by name.")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -51,6 +52,7 @@ struct CompiledBackward::State {
       return nullptr;
     }
     ++counts.graphs;
+    note_why(backward::PassNotes(pass, visited));
     auto made = noted(
         pass,
         with_changed_numbers(pass, visited, std::make_shared<KnownPass>(pass, visited, options)));
@@ -60,6 +62,23 @@ struct CompiledBackward::State {
       numbered.push_back(made);
     }
     return made;
+  }
+
+  /// Why no known pass is like this one: how it differs from that which has most first nodes with
+  /// it in common.
+  void note_why(const backward::PassNotes& notes) {
+    std::optional<backward::PassNotes::Difference> least;
+    const auto compare = [&](const KnownPass& other) {
+      auto difference = notes.from(other.notes());
+      if (!least || difference > *least) least = std::move(difference);
+    };
+    for (const auto& [key, other] : known) compare(*other);
+    for (const auto& other : numbered) compare(*other);
+    if (!least) return;
+    log(Log::recompiles, [&] { return options.name + ": another pass: " + least->text; });
+    constexpr size_t kReasons = 100;
+    counts.recompiles.push_back(std::move(least->text));
+    if (counts.recompiles.size() > kReasons) counts.recompiles.erase(counts.recompiles.begin());
   }
 
   /// Of passes with this key; null if there were none.
@@ -210,6 +229,11 @@ std::ostream& operator<<(std::ostream& out, const BackwardReport& report) {
   out << fmt::format("antegrad backward: {} passes of {} graphs, {} of {} nodes in {} programs\n",
                      report.passes, report.graphs, report.nodes_compiled, report.nodes,
                      report.captures);
+  constexpr size_t kShown = 5;
+  const auto& reasons = report.recompiles;
+  for (size_t i = reasons.size() - std::min(kShown, reasons.size()); i < reasons.size(); ++i) {
+    out << fmt::format("  another graph: {}\n", reasons[i]);
+  }
   for (const auto& [name, count] : report.regions) {
     out << fmt::format("  {} regions {} were part of programs\n", count, name);
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backward/numbers.h"
+#include "backward/pass_notes.h"
 #include "backward/plan.h"
 #include "backward/segment_program.h"
 
@@ -46,6 +47,7 @@ class KnownPass {
   PassCounts run(torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited);
 
   const Plan& plan() const { return plan_; }
+  const PassNotes& notes() const { return notes_; }
   /// Whether another plan would be better: a node of a segment could not be captured.
   bool has_refused() const;
   std::vector<ProgramReport> reports() const;
@@ -60,6 +62,7 @@ class KnownPass {
   const Options options_;
   const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
+  const PassNotes notes_;
   const std::vector<HeldNumber> numbers_;                  // that are inputs
   const std::vector<std::vector<HeldNumber>> numbers_of_;  // the same by segment
   mutable std::mutex mutex_;                               // guards what follows

@@ -207,6 +207,37 @@ TEST(CompiledBackward, LeavesCreateGraphAndAnomaliesToLibtorch) {
   EXPECT_EQ(report.passes, 1);
 }
 
+TEST(CompiledBackward, SaysInWhichNodeAnotherGraphDiffers) {
+  const CompiledBackward scope(exact_backward());
+  const auto run = [](int64_t rows, const std::function<at::Tensor(const at::Tensor&)>& f) {
+    f(leaf({rows, 4})).sum().backward();
+  };
+  const auto newest = [&] {
+    const auto reasons = scope.report().recompiles;
+    return reasons.empty() ? std::string() : reasons.back();
+  };
+  run(2, [](const at::Tensor& x) { return x.exp().sin(); });
+  EXPECT_EQ(newest(), "");
+  run(8, [](const at::Tensor& x) { return x.exp().sin(); });
+  EXPECT_EQ(newest(), "node 1 (SinBackward0) gets a gradient of sizes [8, 4] instead of [2, 4]");
+  run(2, [](const at::Tensor& x) { return x.tanh().sin(); });
+  EXPECT_EQ(newest(), "node 2 is TanhBackward0 instead of ExpBackward0");
+  run(2, [](const at::Tensor& x) { return x.exp().sin().cumsum(0); });
+  EXPECT_EQ(newest(), "node 1 is CumsumBackward0 instead of SinBackward0");
+  run(2, [](const at::Tensor& x) { return x.exp().sin().cumsum(1); });
+  EXPECT_EQ(newest(),
+            "node 1 (CumsumBackward0) holds another number, size, flag or form of tensors");
+  run(2, [](const at::Tensor& x) {
+    const auto y = x.exp();
+    y.register_hook([](const at::Tensor& g) { return g; });
+    return y.sin();
+  });
+  EXPECT_EQ(newest(),
+            "node 2 (ExpBackward0) has other edges or hooks, or another gradient is asked for");
+  run(2, [](const at::Tensor& x) { return x.exp().sin(); });
+  EXPECT_EQ(scope.report().recompiles.size(), 5U);
+}
+
 TEST(CompiledBackward, ScopesNestAndEnd) {
   const auto a = leaf({3});
   const auto pass = [&] { a.exp().sum().backward(); };

@@ -1,0 +1,40 @@
+#pragma once
+
+/// \file
+/// What a backward pass looked like, to say why another one needs a plan of its own.
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "torch_compat/node_formulas.h"
+#include "torch_compat/tensor_metadata.h"
+
+namespace antegrad::backward {
+
+class PassNotes {
+ public:
+  PassNotes(const torch_compat::BackwardPass& pass, const torch_compat::VisitedNodes& visited);
+
+  struct Difference {
+    size_t equal = 0;  ///< nodes before the first one that differs
+    int like = 0;      ///< of what differs in the same node: higher for less
+    std::string
+        text;  ///< "node 3 (MulBackward0) gets a gradient of sizes [4, 8] instead of [2, 8]"
+    friend auto operator<=>(const Difference&, const Difference&) = default;
+  };
+  /// How this pass differs from another one.
+  Difference from(const PassNotes& other) const;
+
+ private:
+  struct Node {
+    std::string name;
+    std::vector<torch_compat::Dims> sizes;  // of the gradients that arrive
+    std::string held;                       // of the key: what it holds besides tensors
+    std::string rest;                       // of the key
+  };
+  std::vector<Node> nodes_;
+};
+
+}  // namespace antegrad::backward
