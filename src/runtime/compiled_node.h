@@ -69,7 +69,7 @@ class CompiledNode final : public torch_compat::FormulaNode {
     uint32_t input;
   };
 
-  Place place_of(size_t tangent) const;
+  Place place_of(size_t tangent);
   void check_shared_versions() const;
   std::vector<at::Tensor> gather(const BackwardProgram& program,
                                  torch::autograd::variable_list& tangents);
@@ -81,10 +81,10 @@ class CompiledNode final : public torch_compat::FormulaNode {
   torch::autograd::variable_list with_history(torch::autograd::variable_list&& tangents,
                                               std::vector<bool> wanted, bool replaces);
   std::vector<at::Tensor> arguments_of(const DerivativeProgram& program,
-                                       const torch::autograd::variable_list& tangents) const;
+                                       const torch::autograd::variable_list& tangents);
   void lead_outside(const DerivativeProgram& program, const std::vector<at::Tensor>& arguments,
                     const std::vector<at::Tensor>& gradients);
-  void note_places(const CompiledNode& before, const DerivativeProgram& program);
+  void note_places(CompiledNode& before, const DerivativeProgram& program);
   void be_replaced(const torch_compat::NodePtr& by, const std::vector<int32_t>& inputs);
 
   std::shared_ptr<const Executable> executable_;

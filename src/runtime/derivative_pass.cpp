@@ -98,10 +98,9 @@ std::vector<at::Tensor> held_by_node(const DerivativeProgram& program,
 
 }  // namespace
 
-CompiledNode::Place CompiledNode::place_of(size_t tangent) const {
+CompiledNode::Place CompiledNode::place_of(size_t tangent) {
   if (!places_.empty()) return places_[tangent];
-  return {torch_compat::WeakNode(const_cast<CompiledNode&>(*this).getptr()),
-          static_cast<uint32_t>(tangent)};
+  return {torch_compat::WeakNode(getptr()), static_cast<uint32_t>(tangent)};
 }
 
 variable_list CompiledNode::with_history(variable_list&& tangents, std::vector<bool> wanted,
@@ -149,9 +148,9 @@ variable_list CompiledNode::with_history(variable_list&& tangents, std::vector<b
 
 // By primal of the program.
 std::vector<at::Tensor> CompiledNode::arguments_of(const DerivativeProgram& program,
-                                                   const variable_list& tangents) const {
+                                                   const variable_list& tangents) {
   using Kind = DerivativeProgram::Input::Kind;
-  auto primals = inputs_->primals(const_cast<CompiledNode&>(*this).getptr());
+  auto primals = inputs_->primals(getptr());
   for (const auto& [primal, place] : outside_) {
     auto node = place.node.lock();
     if (!node) continue;  // nothing of this pass depends on it
@@ -177,7 +176,7 @@ std::vector<at::Tensor> CompiledNode::arguments_of(const DerivativeProgram& prog
 }
 
 // Where the gradients of its outputs arrive: those of the call's results, where they did before.
-void CompiledNode::note_places(const CompiledNode& before, const DerivativeProgram& program) {
+void CompiledNode::note_places(CompiledNode& before, const DerivativeProgram& program) {
   std::vector<Place> places;
   for (size_t i = 0; i < executable_->plan().tangents.size(); ++i) places.push_back(place_of(i));
   for (size_t i = 0; i < program.outputs.size(); ++i) {

@@ -4,6 +4,12 @@
 #include "runtime/fork_gate.h"
 
 namespace antegrad::runtime {
+namespace {
+
+// Strides and sizes of tangents may differ each time.
+constexpr size_t kMostForms = 16;
+
+}  // namespace
 
 DerivativePrograms::Tangent DerivativePrograms::described(const at::Tensor& tangent) {
   if (!tangent.defined()) return {.metadata = {.defined = false}};
@@ -30,6 +36,8 @@ std::shared_ptr<const DerivativeProgram> DerivativePrograms::get(const Derivativ
   for (const auto& [present, other] : programs_) {
     if (present == key) return other;  // another thread was faster
   }
+  // What a graph holds of those that go stays alive.
+  if (programs_.size() == kMostForms) programs_.erase(programs_.begin());
   return programs_.emplace_back(std::move(key), std::move(made)).second;
 }
 

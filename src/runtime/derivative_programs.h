@@ -57,7 +57,7 @@ struct DerivativeProgram {
 /// throws.
 using DerivativeSource = std::function<DerivativeProgram(const DerivativePass&)>;
 
-/// Makes programs on demand, and keeps them. Thread-safe.
+/// Makes programs on demand, and keeps the newest. Thread-safe.
 class DerivativePrograms {
  public:
   /// Without a source there are none.
