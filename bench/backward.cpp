@@ -19,7 +19,7 @@
 #include "common/gpt12.h"
 #include "common/harness.h"
 #include "common/models.h"
-#include "torch_compat/allocation_watch.h"
+#include "common/step_rows.h"
 #include "torch_compat/backward_pass.h"
 #include "torch_compat/node_formulas.h"
 
@@ -28,8 +28,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::duration<double, std::milli>;
-
-constexpr double kMiB = 1 << 20;
 
 // A chain of `nodes` multiplications of small tensors, down to a leaf.
 std::function<at::Tensor()> chain(int nodes) {
@@ -92,28 +90,21 @@ void measure_replay(Bench& bench, int nodes) {
 template <class Model>
 void measure_model(Bench& bench, const std::string& name, Model model,
                    std::pair<at::Tensor, at::Tensor> batch, int rounds) {
-  const auto step = [&] {
+  const auto clear = [&] {
     for (const auto& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
+  };
+  const auto step = [&] {
+    clear();
     model->loss(batch.first, batch.second).backward();
   };
   const auto eager_step = [&] {
     const EagerBackward eager;
     step();
   };
-  const auto peak_of = [&](const auto& run) {
-    for (const auto& parameter : model->parameters()) parameter.mutable_grad() = at::Tensor();
-    const torch_compat::AllocationWatch watch(c10::DeviceType::CPU);
-    run();
-    return static_cast<double>(watch.peak_bytes()) / kMiB;
-  };
   for (const auto level : {Lowering::exact, Lowering::close}) {
     const std::string prefix = level == Lowering::exact ? "exact_" : "close_";
     CompiledBackward scope(Options().with_name(name).with_lowering(level));
-    const auto found = time_pairs(name, bench.rounds(rounds), step, eager_step);
-    bench.add({name, prefix + "ratio_to_eager", found.ratio, "", {}, {}});
-    bench.add({name, prefix + "step_ms", found.first_ms, "ms", Peer{"eager", found.second_ms}, {}});
-    bench.add(
-        {name, prefix + "peak_mib", peak_of(step), "MiB", Peer{"eager", peak_of(eager_step)}, {}});
+    add_step_rows(bench, name, prefix, rounds, {step, eager_step, clear});
     const auto report = scope.report();
     bench.add({name,
                prefix + "nodes_compiled_share",

@@ -13,12 +13,10 @@
 #include <vector>
 
 #include "common/harness.h"
-#include "torch_compat/allocation_watch.h"
+#include "common/step_rows.h"
 
 namespace antegrad::bench {
 namespace {
-
-constexpr double kMiB = 1 << 20;
 
 using Activation = at::Tensor (*)(const at::Tensor&);
 using Call = std::function<at::Tensor(const at::Tensor&)>;
@@ -75,12 +73,6 @@ void measure(Bench& bench, const std::string& name, const std::shared_ptr<Net>& 
     };
   };
   const auto eager = step_with([net](const at::Tensor& x) { return net->forward(x); });
-  const auto peak_of = [&](const auto& run) {
-    clear();
-    const torch_compat::AllocationWatch watch(c10::DeviceType::CPU);
-    run();
-    return static_cast<double>(watch.peak_bytes()) / kMiB;
-  };
   for (const auto level : {Lowering::exact, Lowering::close}) {
     const std::string prefix = level == Lowering::exact ? "exact_" : "close_";
     auto compiled = compile(
@@ -88,10 +80,7 @@ void measure(Bench& bench, const std::string& name, const std::shared_ptr<Net>& 
         Options().with_name(name).with_lowering(level).with_higher_derivatives(true).with_audit(
             Audit::off));
     const auto step = step_with([&](const at::Tensor& x) { return compiled(x); });
-    const auto found = time_pairs(name, bench.rounds(15), step, eager);
-    bench.add({name, prefix + "ratio_to_eager", found.ratio, "", {}, {}});
-    bench.add({name, prefix + "step_ms", found.first_ms, "ms", Peer{"eager", found.second_ms}, {}});
-    bench.add({name, prefix + "peak_mib", peak_of(step), "MiB", Peer{"eager", peak_of(eager)}, {}});
+    add_step_rows(bench, name, prefix, 15, {step, eager, clear});
     AG_CHECK(compiled.report().eager_calls == 0, "a call ran eagerly");
   }
 }

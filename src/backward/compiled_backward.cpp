@@ -52,10 +52,9 @@ struct CompiledBackward::State {
       return nullptr;
     }
     ++counts.graphs;
-    note_why(backward::PassNotes(pass, visited));
-    auto made = noted(
-        pass,
-        with_changed_numbers(pass, visited, std::make_shared<KnownPass>(pass, visited, options)));
+    auto own = std::make_shared<KnownPass>(pass, visited, options);
+    note_why(own->notes());
+    auto made = noted(pass, with_changed_numbers(pass, visited, std::move(own)));
     if (made->numbers().empty()) {
       known[key] = made;
     } else {

@@ -8,8 +8,7 @@
 namespace antegrad::backward {
 
 PassNotes::PassNotes(const torch_compat::BackwardPass& pass,
-                     const torch_compat::VisitedNodes& visited) {
-  const std::string_view key = visited.key();
+                     const torch_compat::VisitedNodes& visited, std::string_view key) {
   size_t start = 0;
   for (size_t i = 0; i < pass.nodes.size(); ++i) {
     const auto& node = *pass.nodes[i].node;

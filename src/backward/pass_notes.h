@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -15,13 +16,15 @@ namespace antegrad::backward {
 
 class PassNotes {
  public:
-  PassNotes(const torch_compat::BackwardPass& pass, const torch_compat::VisitedNodes& visited);
+  /// `key` is that of the visited nodes, and must outlive the notes.
+  PassNotes(const torch_compat::BackwardPass& pass, const torch_compat::VisitedNodes& visited,
+            std::string_view key);
 
   struct Difference {
     size_t equal = 0;  ///< nodes before the first one that differs
     int like = 0;      ///< of what differs in the same node: higher for less
-    std::string
-        text;  ///< "node 3 (MulBackward0) gets a gradient of sizes [4, 8] instead of [2, 8]"
+    /// "node 3 (MulBackward0) gets a gradient of sizes [4, 8] instead of [2, 8]"
+    std::string text;
     friend auto operator<=>(const Difference&, const Difference&) = default;
   };
   /// How this pass differs from another one.
@@ -31,8 +34,8 @@ class PassNotes {
   struct Node {
     std::string name;
     std::vector<torch_compat::Dims> sizes;  // of the gradients that arrive
-    std::string held;                       // of the key: what it holds besides tensors
-    std::string rest;                       // of the key
+    std::string_view held;                  // of the key: what it holds besides tensors
+    std::string_view rest;                  // of the key
   };
   std::vector<Node> nodes_;
 };

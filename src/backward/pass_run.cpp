@@ -127,7 +127,7 @@ KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::Visit
     : options_(options),
       planned_as_refused_(before == nullptr ? std::set<int32_t>() : before->refused()),
       plan_(plan_of(pass, visited, planned_as_refused_)),
-      notes_(pass, visited),
+      notes_(pass, visited, plan_.numbered.key),
       numbers_(std::move(numbers)),
       numbers_of_(by_segment(plan_, numbers_)),
       programs_(plan_.segments.size()) {}

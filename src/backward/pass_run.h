@@ -62,7 +62,7 @@ class KnownPass {
   const Options options_;
   const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
-  const PassNotes notes_;
+  const PassNotes notes_;                                  // reads the key of the plan
   const std::vector<HeldNumber> numbers_;                  // that are inputs
   const std::vector<std::vector<HeldNumber>> numbers_of_;  // the same by segment
   mutable std::mutex mutex_;                               // guards what follows

@@ -11,7 +11,6 @@
 #include "partition/split.h"
 #include "passes/dce.h"
 #include "passes/pass_list.h"
-#include "runtime/fork_gate.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -69,7 +68,7 @@ BackwardVariants::BackwardVariants(std::shared_ptr<const PackedGraph> raw, Joint
       usual_(std::move(usual)),
       recapture_(std::move(recapture)),
       context_(std::move(context)) {
-  joints_.emplace_back(ops::BackwardForm(), std::make_unique<const Joint>(std::move(first)));
+  joints_.put({}, std::make_shared<const Joint>(std::move(first)));
 }
 
 BackwardVariants::Joint BackwardVariants::keep(std::shared_ptr<const PackedGraph> raw,
@@ -89,7 +88,7 @@ Graph BackwardVariants::simplified(const Joint& joint) const {
 }
 
 Partition BackwardVariants::usual() const {
-  return split_at(simplified(*joints_.front().second), usual_.saved, usual_.schedule);
+  return split_at(simplified(*joints_.find({})), usual_.saved, usual_.schedule);
 }
 
 PassContext BackwardVariants::next_context() {
@@ -121,25 +120,10 @@ BackwardVariants::Joint BackwardVariants::capture(const ops::BackwardForm& form,
           /*simplified=*/true, std::move(captured.tables)};
 }
 
-const BackwardVariants::Joint& BackwardVariants::joint_for(const ops::BackwardForm& form,
-                                                           const PassContext& context) {
-  if (const auto* known = find(form)) return *known;
-  // Without the lock: the callable may have to wait for its run on another thread.
-  auto joint = std::make_unique<const Joint>(capture(form, context));
-  const runtime::ForkSafeLock lock(mutex_);
-  for (const auto& [present, other] : joints_) {
-    if (present == form) return *other;  // another thread was faster
-  }
-  return *joints_.emplace_back(form, std::move(joint)).second;
-}
-
-const BackwardVariants::Joint* BackwardVariants::find(const ops::BackwardForm& form) {
-  const runtime::ForkSafeLock lock(mutex_);
-  if (is_usual(form)) return joints_.front().second.get();
-  for (const auto& [present, joint] : joints_) {
-    if (present == form) return joint.get();
-  }
-  return nullptr;
+std::shared_ptr<const BackwardVariants::Joint> BackwardVariants::joint_for(
+    const ops::BackwardForm& form, const PassContext& context) {
+  return joints_.get(is_usual(form) ? ops::BackwardForm() : form,
+                     [&] { return std::make_shared<const Joint>(capture(form, context)); });
 }
 
 runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
@@ -158,15 +142,15 @@ runtime::BackwardGraph BackwardVariants::make_plain(const runtime::BackwardKey& 
 
 runtime::BackwardGraph BackwardVariants::split(const runtime::BackwardKey& key,
                                                const PassContext& context) {
-  const auto& joint = joint_for(key.form, context);
-  if (joint.error) refuse_failed(joint.error, key.wanted);
+  const auto joint = joint_for(key.form, context);
+  if (joint->error) refuse_failed(joint->error, key.wanted);
   Graph backward;
   try {
     // The drops in the schedule belong to nodes of the usual backward.
     const auto schedule = is_usual(key.form)
                               ? usual_.schedule
                               : Schedule{.planned = usual_.schedule.planned, .forget = {}};
-    backward = split_at(for_wanted(simplified(joint), usual_.plan->gradients, key.wanted),
+    backward = split_at(for_wanted(simplified(*joint), usual_.plan->gradients, key.wanted),
                         usual_.saved, schedule)
                    .backward;
   } catch (const GraphError& error) {
@@ -181,7 +165,7 @@ runtime::BackwardGraph BackwardVariants::split(const runtime::BackwardKey& key,
                                   "run the backward from all results"});
   }
   auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
-  auto tables = hooks::with_objects(joint.tables, usual_.hooks.objects);
+  auto tables = hooks::with_objects(joint->tables, usual_.hooks.objects);
   return {std::move(backward), std::move(tables), std::move(forward_values), {}};
 }
 

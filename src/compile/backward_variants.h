@@ -13,7 +13,6 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -25,6 +24,7 @@
 #include "partition/partition.h"
 #include "passes/pass_manager.h"
 #include "runtime/backward_program.h"
+#include "runtime/made_on_demand.h"
 
 namespace antegrad::compiler {
 
@@ -71,8 +71,7 @@ class BackwardVariants {
 
  private:
   runtime::BackwardGraph split(const runtime::BackwardKey& key, const PassContext& context);
-  const Joint& joint_for(const ops::BackwardForm& form, const PassContext& context);
-  const Joint* find(const ops::BackwardForm& form);
+  std::shared_ptr<const Joint> joint_for(const ops::BackwardForm& form, const PassContext& context);
   Joint capture(const ops::BackwardForm& form, const PassContext& context) const;
   Graph simplified(const Joint& joint) const;
   /// A context with its own log and dump folder.
@@ -83,8 +82,7 @@ class BackwardVariants {
   const Recapture recapture_;
   const PassContext context_;
   std::atomic<int> dumped_{0};
-  std::mutex mutex_;  // guards the members below
-  std::vector<std::pair<ops::BackwardForm, std::unique_ptr<const Joint>>> joints_;
+  runtime::MadeOnDemand<ops::BackwardForm, Joint> joints_;  // the usual one by ops::BackwardForm()
 };
 
 }  // namespace antegrad::compiler

@@ -34,6 +34,8 @@ std::vector<at::Tensor> evaluate(const Graph& graph, const ops::AttrTables& tabl
   }
 }
 
+using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>;
+
 // A request to capture the callable. Refers to values that must outlive it.
 struct Asked : torch_compat::Scope {
   Asked(const Callable& callable, const Leaves& arguments, const capture::Variation& variation,
@@ -96,7 +98,6 @@ class PastArguments {
   }
 
  private:
-  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>;
   struct Held {
     size_t leaf;
     guards::TensorGuard guard;
@@ -189,8 +190,6 @@ class PastCall {
   }
 
  private:
-  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>;
-
   static std::vector<Weak> weak(const std::vector<at::Tensor>& tensors) {
     std::vector<Weak> weak;
     for (const auto& tensor : tensors) weak.emplace_back(tensor.getIntrusivePtr());

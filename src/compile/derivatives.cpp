@@ -12,7 +12,7 @@
 #include "runtime/executable.h"
 #include "runtime/fork_gate.h"
 #include "torch_compat/autograd_graph.h"
-#include "torch_compat/tensor_state.h"
+#include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -23,7 +23,6 @@ using runtime::DerivativeProgram;
 // A budget is for steps of first order.
 Options for_derivatives(Options options) {
   if (options.partition == Partitioner::budget) options.partition = Partitioner::as_written;
-  options.higher_derivatives = true;
   return options;
 }
 

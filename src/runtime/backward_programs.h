@@ -5,12 +5,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <utility>
-#include <vector>
 
 #include "graph/call_plan.h"
 #include "runtime/backward_program.h"
+#include "runtime/made_on_demand.h"
 
 namespace antegrad::runtime {
 
@@ -32,21 +30,18 @@ class BackwardPrograms {
   std::shared_ptr<const BackwardProgram> get(const BackwardKey& key) const;
 
   /// The program for usual_key(); null if there is none.
-  std::shared_ptr<const BackwardProgram> usual() const { return find(usual_key(plan_)); }
+  std::shared_ptr<const BackwardProgram> usual() const { return programs_.find(usual_key(plan_)); }
   /// The memory that the programs keep, see Program::bytes().
   int64_t bytes() const;
   /// The number of programs, and whether there is one for a key.
-  size_t count() const;
-  bool has(const BackwardKey& key) const;
+  size_t count() const { return programs_.count(); }
+  bool has(const BackwardKey& key) const { return programs_.find(key) != nullptr; }
 
  private:
-  std::shared_ptr<const BackwardProgram> find(const BackwardKey& key) const;
-
   const CallPlan& plan_;
   BackwardSource source_;
   AliasCheck aliases_;
-  mutable std::mutex mutex_;  // guards the members below
-  mutable std::vector<std::pair<BackwardKey, std::shared_ptr<const BackwardProgram>>> programs_;
+  mutable MadeOnDemand<BackwardKey, BackwardProgram> programs_;
 };
 
 }  // namespace antegrad::runtime

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "graph/call_plan.h"
+#include "runtime/made_on_demand.h"
 #include "torch_compat/autocast.h"
 #include "torch_compat/tensor_metadata.h"
 
@@ -82,12 +82,14 @@ class DerivativePrograms {
     torch_compat::Autocast autocast;
     friend bool operator==(const Key&, const Key&) = default;
   };
+  // Strides and sizes of tangents may differ each time. What a graph holds of programs that go
+  // stays alive.
+  static constexpr size_t kMostForms = 16;
+
   static Tangent described(const at::Tensor& tangent);
-  std::shared_ptr<const DerivativeProgram> find(const Key& key) const;
 
   const DerivativeSource source_;
-  mutable std::mutex mutex_;  // guards what follows
-  mutable std::vector<std::pair<Key, std::shared_ptr<const DerivativeProgram>>> programs_;
+  mutable MadeOnDemand<Key, DerivativeProgram> programs_{kMostForms};
 };
 
 }  // namespace antegrad::runtime

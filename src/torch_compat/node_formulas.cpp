@@ -186,6 +186,7 @@ std::vector<int64_t> VisitedNodes::versions() const {
 void VisitedNodes::visit(int32_t place) {
   const PassNode& of_pass = pass_.nodes[place];
   Node& node = *of_pass.node;
+  const NodeClass node_class = class_of(node);
   append(key_, &typeid(node));
   append(key_, of_pass.runs);
   append(key_, node.num_inputs());
@@ -198,8 +199,8 @@ void VisitedNodes::visit(int32_t place) {
     append(key_, of_pass.next[i]);
     if (of_pass.next[i] >= 0) append(key_, node.next_edge(i).input_nr);
   }
-  if (accumulates(node)) append(key_, leaf_of(node).grad().defined());
-  bool shows = of_pass.runs && !class_of(node).shows_nothing;
+  if (node_class.accumulates) append(key_, leaf_of(node).grad().defined());
+  bool shows = of_pass.runs && !node_class.shows_nothing;
   const auto start = key_.size();
   if (shows) {
     auto& call = visit_->call;
@@ -219,7 +220,7 @@ void VisitedNodes::visit(int32_t place) {
       shows = false;  // a class without a visitor, or hooks that have none
     }
   }
-  if (of_pass.runs && class_of(node).is_ours) {
+  if (of_pass.runs && node_class.is_ours) {
     std::vector<at::Tensor> saved;
     shows = static_cast<FormulaNode&>(node).show(key_, saved);
     if (shows) {

@@ -151,13 +151,11 @@ Subject compiled_with_compiled_backward(const Program& program, const Callable& 
   const auto scope = std::make_shared<CompiledBackward>(
       Options().with_verify_graphs(true).with_lowering(lowering_of(program.seed)));
   auto subject = compiled(program, callable);
-  return {[scope, call = subject.call](const List& arguments, const std::vector<int64_t>& flags) {
-            return call(arguments, flags);
-          },
-          [scope, calls = subject.eager_calls] {
-            backward_regions() += static_cast<int64_t>(scope->report().regions.size());
-            return calls();
-          }};
+  subject.eager_calls = [scope, calls = std::move(subject.eager_calls)] {
+    backward_regions() += static_cast<int64_t>(scope->report().regions.size());
+    return calls();
+  };
+  return subject;
 }
 
 int64_t& backward_regions() {
