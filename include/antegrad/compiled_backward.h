@@ -22,6 +22,7 @@ struct BackwardReport {
   int64_t nodes_compiled = 0;  ///< of these, computed by programs
   int64_t graphs = 0;          ///< different ones; each is planned once
   int64_t captures = 0;        ///< programs made
+  int64_t evictions = 0;       ///< graphs that were forgotten because of `max_programs`
   /// Why a pass was a graph that was not known, the newest last: the first node in which it differs
   /// from the known graph that is most like it, and how. At most 100.
   std::vector<std::string> recompiles;

@@ -56,6 +56,7 @@ from antegrad._C import (
 )
 from antegrad import compress, config
 from antegrad._aot import inductor, inductor_partitioner, partition_fn
+from antegrad._backward_state import BackwardState
 from antegrad._checkpoint import checkpoint
 from antegrad._compile import compile, compile_step
 from antegrad._compiled_backward import compiled_backward, eager_backward
@@ -67,6 +68,7 @@ __version__ = _built.version
 
 __all__ = [
     "BackwardError",
+    "BackwardState",
     "CaptureError",
     "CompileStage",
     "DataDependentError",

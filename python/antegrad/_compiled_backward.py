@@ -77,6 +77,18 @@ def _count_scopes(change):
             Variable._execution_engine = Variable._execution_engine._libtorch
 
 
+@contextlib.contextmanager
+def _hooks_in_graphs():
+    """Dynamo hands hooks over with the call (_backward_state.py) where it takes compiled autograd to be on."""
+    from torch._dynamo import compiled_autograd
+
+    before, compiled_autograd.compiled_autograd_enabled = compiled_autograd.compiled_autograd_enabled, True
+    try:
+        yield
+    finally:
+        compiled_autograd.compiled_autograd_enabled = before
+
+
 class compiled_backward:
     """Runs the backward passes of all threads of the process as programs:
 
@@ -87,9 +99,14 @@ class compiled_backward:
     Of the options of antegrad.compile, lowering, kept_memory, max_programs, verify_graphs, dump_dir and those of passes are used.
     Gradients, hooks and their order are those of libtorch's engine, with lowering="exact" its bits, too. Scopes may be nested;
     the innermost options hold. An object may be entered again after it was left: it counts and captures anew.
+
+    With `dynamo_hooks`, graphs that Dynamo traces within the scope contain the hooks that their code registers on tensors and
+    modules, and call them in each backward. Otherwise Dynamo computes hooks as part of the graph, or breaks it.
     """
 
-    def __init__(self, **options: Unpack[Options]) -> None:
+    def __init__(self, *, dynamo_hooks: bool = False, **options: Unpack[Options]) -> None:
+        self._dynamo_hooks = dynamo_hooks
+        self._hooks: contextlib.AbstractContextManager[None] | None = None
         self._options: dict[str, Any] = dict(options)
         self._scope: _C.CompiledBackward | None = None
         self._last: _C.BackwardReport | None = None
@@ -98,11 +115,17 @@ class compiled_backward:
         if self._scope is not None:
             raise RuntimeError("expected a scope that was not entered; found one that was; make another one")
         self._scope = _C.CompiledBackward(self._options, "backward")
+        if self._dynamo_hooks:
+            self._hooks = _hooks_in_graphs()
+            self._hooks.__enter__()
         _count_scopes(1)
         return self
 
     def __exit__(self, *error: object) -> None:
         _count_scopes(-1)
+        if self._hooks is not None:
+            self._hooks.__exit__(None, None, None)
+            self._hooks = None
         self._last = self.report()
         self._scope = None
 

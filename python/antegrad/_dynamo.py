@@ -30,21 +30,24 @@ def backend(
 
     The graph is captured on its first call, and again for inputs that pass Dynamo's guards but not antegrad's (other sizes of
     a dynamic dimension). Floats and ints that change from call to call are inputs where they can be (_numbers.py). Calls of
-    torch.utils.checkpoint become tags (antegrad.checkpoint), launches of Triton kernels operators (_triton.py). The
-    options and modes are those of antegrad.compile.
+    torch.utils.checkpoint become tags (antegrad.checkpoint), launches of Triton kernels operators (_triton.py), and hooks that
+    Dynamo hands over with the call those of a BackwardState (_backward_state.py). The options and modes are those of antegrad.compile.
     """
     # What these import takes a third of the time that torch itself takes, and Dynamo has imported it by now.
+    from antegrad._backward_state import CallWithState, take_state
     from antegrad._numbers import CallWithNumbers, take_numbers
     from antegrad._triton import take_kernels
 
     settings = {**options_of_mode(mode), **(options or {})}
+    graph_module, state = take_state(graph_module, example_inputs)
     graph_module, *numbers = take_numbers(take_kernels(tag_checkpoints(graph_module)))
     # Dynamo must not compile the frames of this function while antegrad captures it.
     function = Function(torch._dynamo.disable(graph_module.forward), settings, "graph")
     _logs.prepare(function)
     for key in _keys_of(_called()):
         _functions.setdefault(key, []).append(weakref.ref(function))
-    return CallWithNumbers(function, *numbers) if numbers else function
+    call = CallWithNumbers(function, *numbers) if numbers else function
+    return call if state is None else CallWithState(call, state)
 
 
 def functions_of(compiled):

@@ -65,6 +65,8 @@ void add_backward(py::module_& module) {
                     "Of these, computed by programs.")
       .def_readonly("graphs", &BackwardReport::graphs, "Different ones.")
       .def_readonly("captures", &BackwardReport::captures, "Programs made.")
+      .def_readonly("evictions", &BackwardReport::evictions,
+                    "Graphs that were forgotten because of max_programs.")
       .def_readonly("recompiles", &BackwardReport::recompiles,
                     "Why passes were graphs that were not known, the newest last.")
       .def_readonly("regions", &BackwardReport::regions,

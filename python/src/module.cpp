@@ -5,6 +5,7 @@
 #include <torch/extension.h>
 
 #include "backward.h"
+#include "backward_state.h"
 #include "bundle.h"
 #include "checkpoint.h"
 #include "errors.h"
@@ -48,6 +49,7 @@ PYBIND11_MODULE(_C, module) {
   add_bundle(module);
   add_reports(module);
   add_backward(module);
+  add_backward_state(module);
   add_checkpoints(module);
   add_config(module);
   add_ready_made_hooks(module);

@@ -1,5 +1,4 @@
 #include <antegrad/compiled_backward.h>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "backward/pass_run.h"
 #include "graph/hash.h"
+#include "guards/one_offs.h"
 #include "log/log.h"
 #include "options/table.h"
 #include "runtime/fork_gate.h"
@@ -26,11 +26,12 @@ struct CompiledBackward::State {
   mutable std::mutex mutex;                             // guards what follows
   std::map<Hash128, std::shared_ptr<KnownPass>> known;  // by the hash of their key
   std::vector<std::shared_ptr<KnownPass>> numbered;     // of which numbers are inputs
+  guards::OneOffs one_offs;                             // graphs that differ in more than sizes
+  int64_t clock = 0;
   BackwardReport counts;
   std::map<std::string, int64_t> left_before;
-  bool warned_of_graphs = false;
 
-  /// Null if there are too many.
+  /// Null if none is worth making.
   std::shared_ptr<KnownPass> find(const torch_compat::BackwardPass& pass,
                                   torch_compat::VisitedNodes& visited) {
     const Hash128 key = hash_of_bytes(visited.key());
@@ -41,31 +42,43 @@ struct CompiledBackward::State {
         *place = noted(pass, std::make_shared<KnownPass>(pass, visited, options, place->get(),
                                                          (*place)->numbers()));
       }
+      (*place)->uses.note(++clock);
       return *place;
     }
-    if (std::cmp_greater_equal(known.size() + numbered.size(), options.max_programs)) {
-      if (!std::exchange(warned_of_graphs, true)) {
-        TORCH_WARN("antegrad: ", options.name, " has met ", options.max_programs,
-                   " different graphs of backward passes (max_programs). Others run node by node "
-                   "from now on.");
-      }
-      return nullptr;
-    }
-    ++counts.graphs;
     auto own = std::make_shared<KnownPass>(pass, visited, options);
-    note_why(own->notes());
+    const bool new_sizes = note_why(own->notes());
+    if (!new_sizes && !one_offs.worth_making()) return nullptr;
+    ++counts.graphs;
     auto made = noted(pass, with_changed_numbers(pass, visited, std::move(own)));
+    made->uses.note(++clock);
+    if (!new_sizes) one_offs.made(made->uses.count);
     if (made->numbers().empty()) {
       known[key] = made;
     } else {
       numbered.push_back(made);
     }
+    while (std::cmp_greater(known.size() + numbered.size(), options.max_programs)) evict();
     return made;
   }
 
+  /// Forgets the pass used least recently.
+  void evict() {
+    const auto by_use = [](const auto& pass) { return pass->uses.last; };
+    const auto of_known = std::ranges::min_element(
+        known, {}, [&](const auto& entry) { return by_use(entry.second); });
+    const auto of_numbered = std::ranges::min_element(numbered, {}, by_use);
+    if (of_numbered == numbered.end() ||
+        (of_known != known.end() && by_use(of_known->second) < by_use(*of_numbered))) {
+      known.erase(of_known);
+    } else {
+      numbered.erase(of_numbered);
+    }
+    ++counts.evictions;
+  }
+
   /// Why no known pass is like this one: how it differs from that which has most first nodes with
-  /// it in common.
-  void note_why(const backward::PassNotes& notes) {
+  /// it in common. Whether it has other sizes.
+  bool note_why(const backward::PassNotes& notes) {
     std::optional<backward::PassNotes::Difference> least;
     const auto compare = [&](const KnownPass& other) {
       auto difference = notes.from(other.notes());
@@ -73,11 +86,12 @@ struct CompiledBackward::State {
     };
     for (const auto& [key, other] : known) compare(*other);
     for (const auto& other : numbered) compare(*other);
-    if (!least) return;
+    if (!least) return false;
     log(Log::recompiles, [&] { return options.name + ": another pass: " + least->text; });
     constexpr size_t kReasons = 100;
     counts.recompiles.push_back(std::move(least->text));
     if (counts.recompiles.size() > kReasons) counts.recompiles.erase(counts.recompiles.begin());
+    return least->new_sizes;
   }
 
   /// Of passes with this key; null if there were none.
@@ -136,7 +150,7 @@ struct CompiledBackward::State {
       if (known_pass) counted = known_pass->run(pass, visited);
     }
     if (!known_pass) {
-      counted.eager_reasons["max_programs graphs are known"] = nodes;
+      counted.eager_reasons["the last graphs ran once each"] = nodes;
       backward::run_nodes(pass);
     }
     const runtime::ForkSafeLock lock(mutex);
@@ -222,6 +236,7 @@ void CompiledBackward::reset() {
   const runtime::ForkSafeLock lock(state_->mutex);
   state_->known.clear();
   state_->numbered.clear();
+  state_->one_offs.clear();
 }
 
 std::ostream& operator<<(std::ostream& out, const BackwardReport& report) {

@@ -29,7 +29,7 @@ PassNotes::PassNotes(const torch_compat::BackwardPass& pass,
   }
 }
 
-PassNotes::Difference PassNotes::from(const PassNotes& other) const {
+PassNotes::Difference PassNotes::first_difference(const PassNotes& other) const {
   const auto both = std::min(nodes_.size(), other.nodes_.size());
   for (size_t i = 0; i < both; ++i) {
     const auto& node = nodes_[i];
@@ -61,6 +61,12 @@ PassNotes::Difference PassNotes::from(const PassNotes& other) const {
             fmt::format("it has {} nodes instead of {}", nodes_.size(), other.nodes_.size())};
   }
   return {both, 4, "its nodes hold other sizes, or share saved tensors in another way"};
+}
+
+PassNotes::Difference PassNotes::from(const PassNotes& other) const {
+  auto difference = first_difference(other);
+  difference.new_sizes = !std::ranges::equal(nodes_, other.nodes_, {}, &Node::sizes, &Node::sizes);
+  return difference;
 }
 
 }  // namespace antegrad::backward

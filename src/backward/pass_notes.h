@@ -25,6 +25,7 @@ class PassNotes {
     int like = 0;      ///< of what differs in the same node: higher for less
     /// "node 3 (MulBackward0) gets a gradient of sizes [4, 8] instead of [2, 8]"
     std::string text;
+    bool new_sizes = false;  ///< other sizes of gradients, in this node or a later one
     friend auto operator<=>(const Difference&, const Difference&) = default;
   };
   /// How this pass differs from another one.
@@ -37,6 +38,8 @@ class PassNotes {
     std::string_view held;                  // of the key: what it holds besides tensors
     std::string_view rest;                  // of the key
   };
+  Difference first_difference(const PassNotes& other) const;
+
   std::vector<Node> nodes_;
 };
 

@@ -17,6 +17,7 @@
 #include "backward/pass_notes.h"
 #include "backward/plan.h"
 #include "backward/segment_program.h"
+#include "guards/one_offs.h"
 
 namespace antegrad::backward {
 
@@ -24,6 +25,17 @@ struct PassCounts {
   int64_t nodes_compiled = 0;
   int64_t captures = 0;
   std::map<std::string, int64_t> eager_reasons;  ///< by reason, nodes that ran themselves
+};
+
+/// How often passes were found. Serialised by the owner's lock.
+struct PassUses {
+  std::shared_ptr<guards::RunCount> count = std::make_shared<guards::RunCount>();
+  int64_t last = 0;
+
+  void note(int64_t time) {
+    ++count->started;
+    last = time;
+  }
 };
 
 /// Passes with one key, but for numbers that are inputs: their plan, and the programs of its
@@ -51,6 +63,8 @@ class KnownPass {
   /// Whether another plan would be better: a node of a segment could not be captured.
   bool has_refused() const;
   std::vector<ProgramReport> reports() const;
+
+  PassUses uses;
 
  private:
   using Programs = std::vector<std::shared_ptr<const SegmentProgram>>;  // the newest last

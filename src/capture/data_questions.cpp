@@ -194,7 +194,7 @@ void keep_question(Tracer& tracer, at::ArrayRef<c10::IValue> outputs) {
   const auto tensor =
       std::ranges::find_if(outputs, [](const auto& output) { return output.isTensor(); });
   if (tensor == outputs.end() || as_stand_in(tensor->toTensor()) == nullptr) return;
-  Stack stack = {*tensor};
+  torch::jit::Stack stack = {*tensor};
   tracer.record(ops::entry_of(ops::answered_operator()), &stack);
 }
 

@@ -13,6 +13,7 @@
 #include <span>
 #include <utility>
 
+#include "ops/backward_hook.h"
 #include "ops/number.h"
 #include "runtime/expected_output.h"
 #include "runtime/twin_call.h"
@@ -200,6 +201,12 @@ std::vector<at::Tensor> Program::run_up_to(size_t& position, std::vector<at::Ten
   return outputs;
 }
 
+// What it throws passes as it is, as in a plain backward.
+bool Program::is_users_hook(const Instruction& instruction) {
+  return instruction.entry != nullptr &&
+         instruction.entry->op.info().base_name == ops::kBackwardHook;
+}
+
 std::string Program::place_of(const Instruction& instruction, const LineFinder& line_of) const {
   const auto line = line_of ? line_of(instruction.node_id) : std::string();
   const auto& what = instruction.entry == nullptr ? generated_[instruction.special].name()
@@ -262,7 +269,7 @@ std::vector<at::Tensor> Program::run_from(size_t position, std::vector<at::Tenso
     stack.clear();
     // Outside of the guards, so that the dispatcher's state is the caller's: a search for the line
     // runs the callable.
-    if (position == instructions.size()) throw;
+    if (position == instructions.size() || is_users_hook(instructions[position])) throw;
     rethrow_with(place_of(instructions[position], line_of));
   }
 }

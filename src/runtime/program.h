@@ -118,6 +118,7 @@ class Program {
                                    const LineFinder& line_of, StoppedRun* stopped) const;
   std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor>& registers,
                                     torch::jit::Stack& stack) const;
+  static bool is_users_hook(const Instruction& instruction);
   std::string place_of(const Instruction& instruction, const LineFinder& line_of) const;
   void call(const Instruction& instruction, std::vector<at::Tensor>& registers,
             torch::jit::Stack& stack) const;

@@ -259,18 +259,64 @@ TEST(CompiledBackward, ScopesNestAndEnd) {
   pass();
 }
 
-TEST(CompiledBackward, KeepsNoMoreGraphsThanItMay) {
+// Graphs of nodes that differ in an integer, which is no input.
+void expect_multiple(const at::Tensor& a, int64_t factor) {
+  (a * factor).sum().backward();
+  EXPECT_TRUE(same_bits(a.grad(), at::full({3}, static_cast<float>(factor))));
+  a.mutable_grad() = at::Tensor();
+}
+
+TEST(CompiledBackward, ForgetsTheGraphsUsedLeastRecently) {
   const auto a = leaf({3});
   CompiledBackward scope(exact_backward().with_max_programs(2));
-  for (int i = 0; i < 4; ++i) {
-    (a * (i + 2)).sum().backward();  // an integer in the graph
-    EXPECT_TRUE(same_bits(a.grad(), at::full({3}, i + 2.0)));
-    a.mutable_grad() = at::Tensor();
-  }
+  for (const int64_t factor : {2, 3, 2, 4, 2, 3}) expect_multiple(a, factor);
   const auto report = scope.report();
-  EXPECT_EQ(report.graphs, 2);
-  EXPECT_EQ(report.passes, 4);
-  EXPECT_EQ(report.eager_reasons.at("max_programs graphs are known"), 2 * 3);
+  EXPECT_EQ(report.passes, 6);
+  EXPECT_EQ(report.graphs, 4);     // 3 twice
+  EXPECT_EQ(report.evictions, 2);  // of 3, then of 4
+  EXPECT_TRUE(report.eager_reasons.empty()) << report;
+}
+
+TEST(CompiledBackward, MakesNoProgramsForGraphsThatDoNotComeBack) {
+  const auto a = leaf({3});
+  CompiledBackward scope(exact_backward());
+  for (int64_t factor = 2; factor < 32; ++factor) expect_multiple(a, factor);
+  const auto before = scope.report();
+  EXPECT_EQ(before.passes, 30);
+  EXPECT_EQ(before.graphs, 16);
+  EXPECT_EQ(before.eager_reasons.at("the last graphs ran once each"), 14 * 3);
+  // One comes back: then others may.
+  expect_multiple(a, 17);
+  expect_multiple(a, 100);
+  EXPECT_EQ(scope.report().graphs, 17);
+}
+
+TEST(CompiledBackward, NewSizesAlwaysGetPrograms) {
+  const auto a = leaf({3});
+  CompiledBackward scope(exact_backward());
+  for (int64_t size = 2; size < 32; ++size) a.expand({size, 3}).exp().sum().backward();
+  EXPECT_EQ(scope.report().graphs, 30);
+  EXPECT_TRUE(scope.report().eager_reasons.empty()) << scope.report();
+}
+
+// A kernel takes a tensor without dimensions on the host as a number. Moved to the GPU it would be
+// a tensor, with which some operators compute otherwise.
+TEST(CompiledBackward, NumbersInTensorsOnTheHostAreTakenByKernelsOnAGpu) {
+  if (devices().size() < 2) GTEST_SKIP() << "no CUDA device";
+  const auto device = devices()[1];
+  for (const auto dtype : {at::kFloat, at::kHalf, at::kDouble}) {
+    const auto report = expect_as_libtorch([&](Notes& notes) {
+      const auto x = at::randn({64}).to(device, dtype).requires_grad_();
+      for (int step = 1; step < 5; ++step) {
+        const auto factor = at::scalar_tensor(0.1 * step, at::kFloat);
+        const auto y = (x * factor).sin() / factor + at::where(x > 0, x, factor.to(dtype));
+        (y * y).sum().backward();
+        notes.add_gradients({x});
+      }
+    });
+    EXPECT_EQ(report.graphs, 1) << report;
+    EXPECT_TRUE(report.left_to_libtorch.empty()) << report;
+  }
 }
 
 TEST(CompiledBackward, ResetForgetsPrograms) {

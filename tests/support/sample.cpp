@@ -30,6 +30,7 @@ constexpr std::string_view kSuites[] = {
     "Vision",
     // differential
     "AutogradFunction",
+    "BackwardState",
     "Constant",
     "CustomOps",
     "Functions",
