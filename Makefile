@@ -5,23 +5,24 @@ PRESET ?= release
 JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
 BENCH  ?=
+FUZZ_SECONDS ?= 600
 TEXT   ?=
 
 BUILD := build/$(PRESET)
 # The presets without libtorch need less.
-SETUP := $(if $(filter core asan,$(PRESET)),--core)
+SETUP := $(if $(filter core asan,$(PRESET)),--core,$(if $(filter libfuzzer,$(PRESET)),--fuzz))
 # The Python that scripts/setup found beside libtorch.
 PYTHON = $(shell sed -n 's/^ANTEGRAD_PYTHON=//p' build/setup.env)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo demo-python test test-all bench conformance accuracy format docs check mutants asan asan-torch tsan programs wheel test-wheel package test-package install clean
+.PHONY: help setup configure build demo demo-python test test-all bench conformance accuracy format docs check mutants asan asan-torch tsan fuzz programs wheel test-wheel package test-package install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do \
 	  printf '  %-12s %s\n' "$$target" "$$text"; done
-	@printf '\n  PRESET=release|debug|ci|core|asan|asan-torch|tsan (now: $(PRESET)), JOBS=n (now: $(JOBS)), ANTEGRAD_TORCH=dir: a libtorch of your own\n'
+	@printf '\n  PRESET=release|debug|ci|core|asan|asan-torch|tsan|libfuzzer (now: $(PRESET)), JOBS=n (now: $(JOBS)), ANTEGRAD_TORCH=dir: a libtorch of your own\n'
 
 setup: ## install what is missing (Debian packages, libtorch into .venv)
 	@scripts/setup $(SETUP)
@@ -53,7 +54,7 @@ test-all: build ## all tests in their long form, then those under sanitizers; bu
 	@$(if $(SETUP),,ninja -C $(BUILD) -j $(JOBS) benches)
 	@scripts/setup $(SETUP) --emulated
 	@$(CTEST) -LE fast
-	@$(MAKE) --no-print-directory asan $(if $(SETUP),,asan-torch tsan)
+	@$(MAKE) --no-print-directory asan $(if $(SETUP),,asan-torch tsan fuzz)
 
 bench: configure ## measure against eager and peers; BENCH=name for one
 	@ninja -C $(BUILD) -j $(JOBS) $(if $(BENCH),$(if $(wildcard bench/$(BENCH).py),antegrad_python group_kernels,bench_$(BENCH)),benches)
@@ -119,6 +120,11 @@ programs: configure
 asan-torch: ## tests of the runtime and some random programs under the same, beside libtorch
 	@ANTEGRAD_FUZZ_COUNT=$${ANTEGRAD_FUZZ_COUNT-100} $(MAKE) --no-print-directory programs PRESET=asan-torch \
 	  PROGRAMS='runtime_tests torch_fuzz_tests'
+
+fuzz: ## libFuzzer on everything that reads files of others; FUZZ_SECONDS=600 for all together
+	@$(MAKE) --no-print-directory PRESET=libfuzzer configure
+	@ninja -C build/libfuzzer -j $(JOBS) fuzz_readers
+	@scripts/fuzz_readers build/libfuzzer/tests/fuzz_readers $(FUZZ_SECONDS)
 
 tsan: ## tests of the runtime under ThreadSanitizer
 	@$(MAKE) --no-print-directory programs PRESET=tsan PROGRAMS=runtime_tests

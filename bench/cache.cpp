@@ -1,13 +1,15 @@
 // Benchmark `cache`: the time to the end of the first training step, from the call of compile() on,
 // in a fresh process.
 //
-//   cache/<case>/{cold,warm,bundled}_ms            no caches; those of an earlier process; a bundle
-//                                                  alone, without compiler and folder
-//   cache/<case>/{cold,warm,bundled}_over_eager_ms what that is more than eager's first step
+//   cache/<case>/{cold,warm,bundled,remote}_ms
+//     no caches; those of an earlier process; a bundle alone, and a Redis server of this machine
+//     alone, without compiler and folder
+//   cache/<case>/{cold,warm,bundled,remote}_over_eager_ms
+//     what that is more than eager's first step
 //
 // Peers: eager, in a process of its own; inductor with empty caches (cold), and with those of an
-// earlier process (warm, bundled). Cases: gpt12 and resnet50 with exact kernels, and the same
-// within a budget of memory, where plans are searched.
+// earlier process (warm, bundled, remote). Cases: gpt12 and resnet50 with exact kernels, and the
+// same within a budget of memory, where plans are searched.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/randint.h>
@@ -20,6 +22,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -32,13 +35,18 @@
 #include "common/harness.h"
 #include "common/measure.h"
 #include "common/resnet50.h"
+#include "tests/support/redis_server.h"
 
 namespace antegrad::bench {
 namespace {
 
+using testing::RedisServer;
+
 constexpr const char* kChild = "--first-step";
 constexpr int64_t kImages = 4, kImage = 64;
 constexpr double kShare = 0.3;
+constexpr const char* kRemote = "ANTEGRAD_REMOTE_CACHE";
+constexpr const char* kRemoteKey = "ANTEGRAD_REMOTE_CACHE_KEY";
 
 using Loss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
 
@@ -75,6 +83,7 @@ const std::map<std::string, Way> kWays = {
 Options options_of(Way way) {
   auto options = Options().with_lowering(Lowering::exact);
   if (way == Way::in_budget) options.with_memory_share(kShare);
+  if (const char* server = std::getenv(kRemote)) options.with_remote_cache(server);
   return options;
 }
 
@@ -132,11 +141,22 @@ class Environment {
 };
 
 struct Times {
-  std::vector<double> eager, cold, warm, bundled;
+  std::vector<double> eager, cold, warm, bundled, remote;
   std::vector<double> inductor_cold, inductor_warm;
 };
 
+// A server that has what a first step sent, if there is one to start.
+std::unique_ptr<RedisServer> filled_server(const std::string& name, const std::string& way) {
+  if (!RedisServer::exists()) return nullptr;
+  auto server = std::make_unique<RedisServer>();
+  const EmptyCache cache;
+  const Environment remote({{kRemote, server->url()}, {kRemoteKey, "bench"}});
+  first_ms(name, way, "", "miss");
+  return server;
+}
+
 void measure_once(const std::string& name, const std::string& way, Times& times) {
+  const auto server = filled_server(name, way);
   const EmptyCache cache;
   const std::string bundle = std::string(std::getenv("XDG_CACHE_HOME")) + "/bundle";
   times.eager.push_back(first_ms(name, "eager", "", ""));
@@ -145,6 +165,9 @@ void measure_once(const std::string& name, const std::string& way, Times& times)
   first_ms(name, way, bundle, "hit");
   const Environment bare({{"XDG_CACHE_HOME", "/proc/none"}, {"PATH", "/none"}, {"CC", ""}});
   times.bundled.push_back(first_ms(name, way, bundle, "hit"));
+  if (!server) return;
+  const Environment remote({{kRemote, server->url()}, {kRemoteKey, "bench"}});
+  times.remote.push_back(first_ms(name, way, "", "hit"));
 }
 
 void measure_inductor(const std::string& name, Times& times) {
@@ -190,6 +213,9 @@ void measure(Bench& bench, const std::string& name) {
     const auto limit = case_name == "gpt12" ? std::optional<double>(60) : std::nullopt;
     add("warm", times.warm, inductor.inductor_warm, "inductor_warm", limit);
     add("bundled", times.bundled, inductor.inductor_warm, "inductor_warm", {});
+    if (!times.remote.empty()) {
+      add("remote", times.remote, inductor.inductor_warm, "inductor_warm", {});
+    }
   }
 }
 

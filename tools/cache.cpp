@@ -236,8 +236,8 @@ void add_cache(CLI::App& app) {
     std::string directory, name, kind;
     bool json = false;
   };
-  CLI::App* command =
-      app.add_subcommand("cache", "What is kept on disk between processes: plans and kernels");
+  CLI::App* command = app.add_subcommand(
+      "cache", "What is kept between processes, on disk and on a server: plans and kernels");
   auto arguments = std::make_shared<Arguments>();
   command->require_subcommand(1);
   command
@@ -271,6 +271,7 @@ void add_cache(CLI::App& app) {
       ->check(CLI::IsMember({"plan", "kernels"}));
   add_json(add("stats", "How many entries there are, and how much they take",
                [arguments](const Cache& cache) { statistics(cache, arguments->json); }));
+  add_remote_cache(*command);
 }
 
 }  // namespace antegrad::cli

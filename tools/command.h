@@ -32,6 +32,8 @@ class UsageError : public std::runtime_error {
 void add_print(CLI::App& app);
 void add_bundle(CLI::App& app);
 void add_cache(CLI::App& app);
+/// Part of `cache`.
+void add_remote_cache(CLI::App& app);
 void add_draw(CLI::App& app);
 void add_partition(CLI::App& app);
 void add_explain(CLI::App& app);

@@ -18,6 +18,7 @@
 #include <antegrad/memory.h>
 #include <antegrad/options.h>
 #include <antegrad/passes.h>
+#include <antegrad/remote_cache.h>
 #include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
 #include <antegrad/tree.h>

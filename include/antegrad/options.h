@@ -119,6 +119,9 @@ struct Options {
   bool enable_autograd_cache = true;
   /// Whether a program whose plan cannot be kept there is a CacheError.
   bool strict_autograd_cache = false;
+  /// The Redis server with which plans and kernels are shared, "redis://host:port" or, with TLS,
+  /// "rediss://host:port" (docs/cache.md). Empty for none.
+  std::string remote_cache;
   /// Passes that do not run. Results keep their bits; programs get larger and take more memory.
   std::vector<OptionalPass> disabled_passes;
   /// Name of a pass of one's own over the joint graph (antegrad/passes.h); empty for none.
@@ -250,6 +253,10 @@ struct Options {
   }
   Options& with_strict_autograd_cache(bool value) {
     strict_autograd_cache = value;
+    return *this;
+  }
+  Options& with_remote_cache(std::string value) {
+    remote_cache = std::move(value);
     return *this;
   }
   Options& with_disabled_passes(std::vector<OptionalPass> value) {

@@ -29,6 +29,7 @@ class Options(TypedDict, total=False):
     cache_dir: str | os.PathLike[str]
     enable_autograd_cache: bool
     strict_autograd_cache: bool
+    remote_cache: str
     memory_budget_compressors: Sequence[Literal["bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host"]] | None
     saved_tensors_hooks_filtering_mode: Literal["donated", "no_static", "all"]
     activation_reload_prefetch: int

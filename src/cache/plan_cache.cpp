@@ -4,6 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "files/private_folder.h"
 #include "graph/hash.h"
 
@@ -11,6 +14,16 @@ namespace antegrad {
 namespace {
 
 constexpr const char* kMade = "plan";
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1);
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+  return lines;
+}
 
 }  // namespace
 
@@ -59,6 +72,22 @@ std::string PlanCache::keep(const std::string& key, const std::string& plan,
 void PlanCache::take(std::vector<KeptPlan> plans) {
   const std::lock_guard guard(mutex_);
   for (KeptPlan& kept : plans) bundled_[std::move(kept.key)] = std::move(kept.plan);
+}
+
+std::string PlanCache::why_not_bundled(const std::string& key) const {
+  const auto wanted = lines_of(key);
+  std::vector<std::string> least;
+  const std::lock_guard guard(mutex_);
+  for (const auto& [bundled, plan] : bundled_) {
+    const auto lines = lines_of(bundled);
+    std::vector<std::string> differences;
+    for (size_t i = 0; i < std::min(lines.size(), wanted.size()); ++i) {
+      if (lines[i] == wanted[i]) continue;
+      differences.push_back(fmt::format("\"{}\" instead of \"{}\"", lines[i], wanted[i]));
+    }
+    if (least.empty() || differences.size() < least.size()) least = std::move(differences);
+  }
+  return fmt::format("{}", fmt::join(least, "; "));
 }
 
 void PlanCache::add(const std::shared_ptr<const LivePlan>& plan) {

@@ -65,6 +65,9 @@ class PlanCache {
 
   /// From now on find() knows these too.
   void take(std::vector<KeptPlan> plans);
+  /// Why none of these is that of a key, in words: the lines in which the most similar key differs.
+  /// "" if there are none.
+  std::string why_not_bundled(const std::string& key) const;
 
   /// The plan of a program, which is part of in_use() until the program is gone.
   void add(const std::shared_ptr<const LivePlan>& plan);

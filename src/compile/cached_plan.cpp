@@ -9,6 +9,7 @@
 #include "compile/cache_notes.h"
 #include "compile/compile_logs.h"
 #include "compile/plan_key.h"
+#include "compile/shared_plan.h"
 #include "cost/rates_file.h"
 #include "graph/analysis.h"
 #include "log/log.h"
@@ -41,14 +42,21 @@ CachedPlan::CachedPlan(const Graph& joint, const Options& options, const detail:
   } else {
     key_ = key_of_plan(joint, options, notes);
     folder_ = folder_of_plans(cache_directory(options.cache_dir));
+    remote_ = options.remote_cache;
+    strict_ = options.strict_autograd_cache;
     use_ = {"miss"};
   }
 }
 
 std::optional<PartitionRecord> CachedPlan::find() {
   auto found = PlanCache::of_process().find(key_, folder_);
+  if (found.plan.empty() && !remote_.empty()) {
+    if (!found.damage.empty()) refuse(found.damage);
+    found = plan_from_server(remote_, key_);
+  }
   if (found.plan.empty()) {
     if (!found.damage.empty()) refuse(found.damage);
+    note_bundles();
     return std::nullopt;
   }
   try {
@@ -64,17 +72,35 @@ std::optional<PartitionRecord> CachedPlan::find() {
   }
 }
 
+// A program that ships with a bundle says what the bundle was made for.
+void CachedPlan::note_bundles() {
+  const auto difference = PlanCache::of_process().why_not_bundled(key_);
+  if (difference.empty()) return;
+  use_.why = "no plan of the bundle is of this program: the nearest has " + difference;
+  log(
+      Log::cache, [&] { return use_.why; }, LogLevel::warning);
+  if (!strict_) return;
+  throw CacheError(ErrorText{"a bundle with the plan of this program", use_.why,
+                             "save_bundle() where the program runs as here, or set "
+                             "strict_autograd_cache=false"});
+}
+
 void CachedPlan::refuse(const std::string& why) {
   use_ = {"miss", "the plan that is there does not do: " + why};
   log(
       Log::cache, [&] { return use_.why; }, LogLevel::warning);
 }
 
-void CachedPlan::keep(const PartitionRecord& record) {
-  auto why = PlanCache::of_process().keep(key_, to_text(record), folder_);
-  if (why.empty()) return;
-  warn_once(Log::cache, "plans cannot be kept: " + why);
-  use_.why = std::move(why);
+void CachedPlan::keep(const PartitionRecord& record,
+                      const std::set<const kernels::Library*>& libraries) {
+  const auto plan = to_text(record);
+  const auto note = [&](const char* where, std::string why) {
+    if (why.empty()) return;
+    warn_once(Log::cache, fmt::format("plans cannot be kept{}: {}", where, why));
+    use_.why = std::move(why);
+  };
+  note("", PlanCache::of_process().keep(key_, plan, folder_));
+  if (!remote_.empty()) note(" on the server", give_to_server(remote_, key_, plan, libraries));
 }
 
 std::shared_ptr<const LivePlan> CachedPlan::live(std::function<std::string()> plan) const {

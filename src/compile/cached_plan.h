@@ -10,11 +10,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "cache/plan_cache.h"
 #include "explain/record.h"
 #include "graph/graph.h"
+#include "kernels/library.h"
 
 namespace antegrad::compiler {
 
@@ -33,20 +35,25 @@ class CachedPlan {
 
   /// Whether plans of such programs are looked up and kept.
   bool active() const { return !key_.empty(); }
-  /// Nothing if there is none, or only one that cannot be read.
+  /// Nothing if there is none, or only one that cannot be read. Throws CacheError where bundles
+  /// were loaded that do not have it, if Options::strict_autograd_cache asks for that.
   std::optional<PartitionRecord> find();
   /// The plan that was found does not do here after all.
   void refuse(const std::string& why);
-  /// A plan that was made.
-  void keep(const PartitionRecord& record);
+  /// A plan that was made, and the libraries of its kernels.
+  void keep(const PartitionRecord& record, const std::set<const kernels::Library*>& libraries);
   /// The plan of the program, for bundles; null for one that is not kept. `plan` is as in LivePlan.
   std::shared_ptr<const LivePlan> live(std::function<std::string()> plan) const;
 
   const CacheUse& use() const { return use_; }
 
  private:
+  void note_bundles();
+
   std::string key_;  // empty: nothing is cached
   std::string folder_;
+  std::string remote_;   // Options::remote_cache
+  bool strict_ = false;  // Options::strict_autograd_cache
   CacheUse use_;
 };
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -219,12 +220,20 @@ std::optional<Finished> finish_cached(CachedPlan& cached, const ToPlan& what,
   return std::nullopt;
 }
 
+std::set<const kernels::Library*> libraries_of(const Finished& made) {
+  std::set<const kernels::Library*> libraries;
+  for (const auto* graph : {&made.forward, &made.backward}) {
+    for (const auto& kernel : graph->kernels) libraries.insert(kernel.library.get());
+  }
+  return libraries;
+}
+
 Finished plan_or_find(CachedPlan& cached, const ToPlan& what, const PassContext& passes,
                       const CompileLogs& logs, Stages& stages) {
   if (!cached.active()) return plan_and_finish(what, false, passes, logs, stages);
   if (auto made = finish_cached(cached, what, passes, logs, stages)) return std::move(*made);
   auto made = plan_and_finish(what, true, passes, logs, stages);
-  cached.keep(made.record);
+  cached.keep(made.record, libraries_of(made));
   stages.end("keep plan");
   return made;
 }

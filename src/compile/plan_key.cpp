@@ -13,6 +13,7 @@
 #include "compile/kernel_sources.h"
 #include "explain/record.h"
 #include "graph/pack.h"
+#include "graph/text.h"
 #include "guards/ambient.h"
 #include "options/settings.h"
 #include "torch_compat/convert.h"
@@ -49,6 +50,16 @@ std::string hash_of(const Graph& joint) {
   return to_string(PackedGraph(nameless).hash());
 }
 
+// What the hash covers as well, for those who read the key.
+std::vector<std::string> arguments_of(const Graph& joint) {
+  std::vector<std::string> arguments;
+  for (const auto& input : joint.inputs) {
+    if (input.source.kind != Source::Kind::argument || !joint.is_tensor(input.value)) continue;
+    arguments.push_back(value_text(joint.value(input.value)));
+  }
+  return arguments;
+}
+
 const std::string& build_id_of_libtorch() {
   static const auto id = build_id_of(reinterpret_cast<const void*>(&at::get_num_threads));
   return id;
@@ -61,13 +72,15 @@ std::string key_of_plan(const Graph& joint, const Options& options, const CacheN
       "{}"
       "antegrad {}, build {}\n"
       "graph {}\n"
+      "arguments {}\n"
       "machine {}, build {}\n"
       "devices {}\n"
       "switches {}\n"
       "options {}\n"
       "code {}\n",
-      kPlanRecord, library_version(), own_build_id(), hash_of(joint), this_machine(),
-      build_id_of_libtorch(), fmt::join(device_models(joint), "; "), guards::Ambient::now().text(),
+      kPlanRecord, library_version(), own_build_id(), hash_of(joint),
+      fmt::join(arguments_of(joint), ", "), this_machine(), build_id_of_libtorch(),
+      fmt::join(device_models(joint), "; "), guards::Ambient::now().text(),
       fmt::join(settings_in_key(options), " "), fmt::join(notes.hashes, "; "));
 }
 

@@ -10,6 +10,7 @@
 #include "compile/kernel_sources.h"
 #include "compile/kernel_verdicts.h"
 #include "compile/lowering.h"
+#include "compile/shared_plan.h"
 #include "kernels/build.h"
 #include "log/log.h"
 #include "runtime/fork_gate.h"
@@ -51,8 +52,7 @@ void load_bundle(const std::string& file) {
         LogLevel::warning);
   }
   PlanCache::of_process().take(std::move(bundle.plans));
-  KernelVerdicts::of_process().take(bundle.kernels.facts);
-  kernels::use_compiled(std::move(bundle.kernels));
+  compiler::take_kernels(std::move(bundle.kernels));
 }
 
 }  // namespace antegrad

@@ -258,7 +258,7 @@ std::optional<Compiler> compiler_of_compiled() {
   return bundles.all.empty() ? std::nullopt : std::optional(bundles.all.front().compiler);
 }
 
-std::map<std::string, std::string> loaded_libraries() {
+std::map<std::string, std::string> loaded_libraries(const std::set<const Library*>* only) {
   Slots& slots = Slots::of_process();
   std::vector<std::shared_ptr<Slot>> all;
   {
@@ -268,7 +268,9 @@ std::map<std::string, std::string> loaded_libraries() {
   std::map<std::string, std::string> libraries;
   for (const auto& slot : all) {
     const std::lock_guard guard(slot->lock);
-    if (const auto library = slot->library.lock()) libraries[slot->code] = library->bytes();
+    const auto library = slot->library.lock();
+    if (!library || (only != nullptr && !only->contains(library.get()))) continue;
+    libraries[slot->code] = library->bytes();
   }
   return libraries;
 }

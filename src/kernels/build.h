@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -73,7 +74,7 @@ std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compile
 void use_compiled(CompiledKernels compiled);
 /// The compiler of the first of these; nothing if there are none.
 std::optional<Compiler> compiler_of_compiled();
-/// The libraries that this process holds, as in a bundle.
-std::map<std::string, std::string> loaded_libraries();
+/// The libraries that this process holds, as in a bundle; with `only`, of these alone.
+std::map<std::string, std::string> loaded_libraries(const std::set<const Library*>* only = nullptr);
 
 }  // namespace antegrad::kernels

@@ -10,7 +10,6 @@ namespace {
 
 using enum Counterpart;
 
-constexpr std::string_view kNoRemote = "plans are kept on disk, and go elsewhere in a bundle";
 constexpr std::string_view kNoRanks = "programs that span several ranks are not captured";
 constexpr std::string_view kNoFakeTensors =
     "stand-ins take their metadata from a shape function or the Meta kernel";
@@ -37,7 +36,7 @@ constexpr ReferenceOption kReference[] = {
     {"autograd_cache_normalize_inputs", none, {}, "names of inputs are no part of keys"},
     {"check_custom_op_aliasing", same, {}, "at every call, not only the first; a program uses a copy of what it warns of"},
     {"error_on_custom_op_aliasing", same, {}, "off by default, also where the variable CI is set"},
-    {"enable_remote_autograd_cache", not_yet, {}, kNoRemote},
+    {"enable_remote_autograd_cache", other_name, "remote_cache", "the address of the server, instead of a switch"},
     {"view_replay_for_aliased_outputs", none, {}, "autograd makes resulting views on their bases, as in eager"},
     {"max_dist_from_bw", same},
     {"ban_recompute_used_far_apart", same},

@@ -12,6 +12,7 @@
 
 #include "options/nearest.h"
 #include "options/reference.h"
+#include "options/remote_address.h"
 
 namespace antegrad {
 namespace {
@@ -149,6 +150,9 @@ constexpr OptionRow kRows[] = {
      "whether plans are kept on disk, and taken from there by later processes", "cache.md"},
     {"strict_autograd_cache", OptionGroup::partition, member<&Options::strict_autograd_cache>(), kPartition, kNotInKey,
      "whether a program whose plan cannot be kept on disk is a `CacheError`", "cache.md#what-is-not-kept"},
+    {"remote_cache", OptionGroup::partition, member<&Options::remote_cache>(), kPartition, kNotInKey,
+     "the Redis server with which plans and kernels are shared, `redis://host:port` or, with TLS, `rediss://host:port`; empty for none",
+     "remote-cache.md"},
     {"memory_budget_compressors", OptionGroup::partition, member<&Options::budget, &BudgetOptions::compressors>(), kPartition,
      kInKey,
      "compressors with which plans for `memory_budget` and `memory_share` may pack saved tensors, if that takes less time than "
@@ -288,6 +292,7 @@ void check_options(const Options& options) {
     const OptionValue value = row.member.get(options);
     if (!admitted(row.member.domain, value)) refuse_value(row, found_text(value));
   }
+  if (!options.remote_cache.empty()) remote_address(options.remote_cache);
 }
 
 }  // namespace antegrad

@@ -359,6 +359,19 @@ std::vector<Effect> budgets() {
        },
        "bypass",
        "refused"},
+      {"remote_cache",
+       "redis://127.0.0.1:1",
+       {"memory_share=0.25", "budget_profile=off"},
+       [](const Options& options) {
+         const TemporaryFolder folder;
+         const auto before = remote_cache_stats();
+         program_of_gpt(Options(options).with_cache_dir(folder.path()));
+         const auto after = remote_cache_stats();
+         const bool asked = after.failures + after.skipped > before.failures + before.skipped;
+         return std::string(asked ? "a server is asked" : "no server");
+       },
+       "no server",
+       "a server is asked"},
       {"memory_budget_compressors",
        "bf16",
        {"memory_share=0.1", "budget_profile=off"},

@@ -187,6 +187,42 @@ TEST(PlanCache, KeepsNothingThatIsMadeInLessTimeThanItIsRead) {
   EXPECT_TRUE(plans_in(folder).empty());
 }
 
+// A region whose plan was found becomes part of the program of a pass, with the hooks inside of it.
+TEST(PlanCache, ServesRegionsOfCompiledBackward) {
+  const TemporaryFolder folder;
+  const auto options = Options()
+                           .with_cache_dir(folder.path())
+                           .with_lowering(Lowering::exact)
+                           .with_verify_graphs(true);
+  const auto w = leaves()[1];
+  const auto body = [&](const BackwardState& state, const at::Tensor& x) {
+    const auto h = at::gelu(x.mm(w));
+    state.register_hook(h, "h");
+    return h.square();
+  };
+  const auto x = at::randn({8, w.size(0)});
+  const auto train = [&](auto& step) {
+    std::vector<at::Tensor> seen;
+    const BackwardState state;
+    state.set("h", [&](const at::Tensor& g) {
+      seen.push_back(g);
+      return g * 2;
+    });
+    step(state, x.exp()).log1p().sum().backward();
+    seen.push_back(std::exchange(w.mutable_grad(), at::Tensor()));
+    return seen;
+  };
+  const auto expected = train(body);
+  for (const std::string word : {"miss", "hit"}) {
+    auto step = compile(body, options);
+    const CompiledBackward scope(Options().with_lowering(Lowering::exact));
+    EXPECT_TRUE(same_bits(train(step), expected));
+    EXPECT_EQ(step.report().programs.at(0).plan_cache, word);
+    EXPECT_EQ(scope.report().regions.size(), 1) << scope.report();
+    EXPECT_TRUE(scope.report().eager_reasons.empty()) << scope.report();
+  }
+}
+
 TEST(PlanCache, IsOffIfAsked) {
   const TemporaryFolder folder;
   const auto program = checked(shared(folder).with_enable_autograd_cache(false));

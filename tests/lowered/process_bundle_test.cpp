@@ -72,6 +72,22 @@ TEST(ProcessBundle, LoadsInAProcessOfItsOwn) {
   train("hit from a bundle");
 }
 
+TEST(ProcessBundle, SaysWhatTheBundleWasMadeForInAProcessOfItsOwn) {
+  if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
+  load_bundle(bundle());
+  const List other{leaf({34, 65}), leaf({65})};
+  const auto options = exact().with_memory_share(0.5);
+  auto step = compile(loss, options);
+  step(other).backward();
+  const auto& reason = step.report().programs.at(0).plan_cache_reason;
+  EXPECT_NE(reason.find("\"arguments f32[33, 65], f32[65]\" instead of \"arguments f32[34, 65], "
+                        "f32[65]\""),
+            std::string::npos)
+      << reason;
+  auto strict = compile(loss, Options(options).with_strict_autograd_cache(true));
+  EXPECT_THROW(strict(other), CacheError);
+}
+
 TEST(ProcessBundle, HasNoKernelsInAProcessOfItsOwn) {
   if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
   auto step = compile(loss, exact());
@@ -94,7 +110,20 @@ TEST(ProcessBundle, SavesAndLoads) {
             0)
       << text_of(log);
   EXPECT_EQ(run("LoadsInAProcessOfItsOwn", bare, log), 0) << text_of(log);
+  EXPECT_EQ(run("SaysWhatTheBundleWasMadeForInAProcessOfItsOwn", bare, log), 0) << text_of(log);
   EXPECT_EQ(run("HasNoKernelsInAProcessOfItsOwn", bare, log), 0) << text_of(log);
+  // Another user, who can write nowhere here and owns nothing.
+  const std::string other = "setpriv --reuid=65534 --regid=65534 --clear-groups ";
+  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+  std::filesystem::permissions(folder.path(), std::filesystem::perms(0755));
+  if (std::system((other + "test -x '" + self + "' > /dev/null 2>&1").c_str()) == 0) {
+    EXPECT_EQ(run("LoadsInAProcessOfItsOwn", other + "env " + bare, log), 0) << text_of(log);
+    std::filesystem::permissions(file,
+                                 std::filesystem::perms(0666));  // anybody could have written it
+    EXPECT_NE(run("LoadsInAProcessOfItsOwn", other + "env " + bare, log), 0);
+    EXPECT_NE(text_of(log).find("mode 666"), std::string::npos) << text_of(log);
+    std::filesystem::permissions(file, std::filesystem::perms(0644));
+  }
   std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
   EXPECT_THROW(load_bundle(file), InputError);
 }

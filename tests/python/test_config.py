@@ -76,6 +76,8 @@ def test_options_of_the_reference_say_what_became_of_them():
     with pytest.raises(antegrad.OptionError, match="no meaning here: always on"):
         antegrad.compile(loss, cse=False)
     with pytest.raises(antegrad.OptionError, match="not there yet"):
+        config.unsafe_allow_optimization_of_collectives
+    with pytest.raises(antegrad.OptionError, match="here it is remote_cache"):
         config.enable_remote_autograd_cache
 
 

@@ -67,6 +67,17 @@ TEST(CommandLine, BundleShowsWhatIsInIt) {
   expect(run("bundle " + file), 0, "plans          1\n");
   expect(run("bundle " + file), 0, "kernels        2, 2049 B");
   expect(run("bundle " + file), 0, "2 passed, 1 failed");
+  auto other = bundle;
+  other.kernels.made_for = "another CPU";
+  other.kernels.libraries.erase(other.kernels.libraries.begin());
+  other.plans[0].plan = "{\"saved\": []}";
+  other.plans.push_back({"antegrad plan 1\ngraph 12\n", "{}"});
+  write_bundle(other, folder / "other.bundle");
+  const auto compare = "bundle " + file + " --diff ";
+  expect(run(compare + file), 0, "no difference");
+  expect(run(compare + (folder / "other.bundle")), 0, "+ compared on another CPU\n- kernels ");
+  expect(run(compare + (folder / "other.bundle")), 0, "+ plan antegrad plan 1\ngraph 12\n");
+  expect(run(compare + (folder / "other.bundle")), 0, "another plan of\nantegrad plan 1\n");
   const auto json = nlohmann::json::parse(run("bundle --json " + file).out);
   EXPECT_EQ(json.at("libraries").at("00aa"), 2048);
   EXPECT_EQ(json.at("times"), 1);

@@ -114,6 +114,7 @@ TEST(Partitioner, EachOptionOfTheStageIsRead) {
                                      "joint_custom_pass",
                                      "enable_autograd_cache",
                                      "strict_autograd_cache",
+                                     "remote_cache",
                                      "saved_tensors_hooks_filtering_mode",
                                      "activation_reload_prefetch"};
   for (const Partitioner partitioner :
