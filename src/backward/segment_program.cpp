@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "backward/origins.h"
 #include "capture/capture.h"
 #include "capture/numbers.h"
 #include "compile/pipeline.h"
@@ -22,12 +23,18 @@ class Interpreter {
  public:
   Interpreter(const torch_compat::BackwardPass& pass, const Plan& plan, const Segment& segment,
               const std::vector<HeldNumber>& numbers, size_t saved_count)
-      : pass_(pass), plan_(plan), segment_(segment), inputs_(numbers), saved_(saved_count) {}
+      : pass_(pass),
+        plan_(plan),
+        segment_(segment),
+        inputs_(numbers),
+        names_(names_of_nodes(pass)),
+        saved_(saved_count) {}
 
   SegmentResults run(const SegmentInputs& inputs) {
     results_ = {};
     arrived_.clear();  // of a run that failed
     numbers_.clear();
+    origins_.clear();
     auto input = inputs.begin();
     for (const Slot& slot : segment_.arrives) arrived_[slot] = *input++;
     for (const Slot& slot : segment_.leaves) arrived_[slot] = *input++;
@@ -39,6 +46,7 @@ class Interpreter {
     }
     for (const int32_t place : segment_.nodes) {
       running_ = place;
+      origins_.begin(capture::recorded_nodes(), names_[place]);
       run_node(place);
     }
     for (const Slot& slot : segment_.leaves) results_.leaves.push_back(arrived_[slot]);
@@ -51,6 +59,7 @@ class Interpreter {
 
   /// The node that ran last.
   int32_t running() const { return running_; }
+  const Origins& origins() const { return origins_; }
 
  private:
   void run_node(int32_t place) {
@@ -76,6 +85,8 @@ class Interpreter {
   const Plan& plan_;
   const Segment& segment_;
   const std::vector<HeldNumber>& inputs_;
+  const std::vector<std::string> names_;  // by place
+  Origins origins_;
   std::vector<at::Tensor> saved_;
   std::map<int32_t, torch_compat::OtherNumbers> numbers_;  // by place
   std::map<Slot, at::Tensor> arrived_;
@@ -148,7 +159,10 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
     refuse("its formula reads a tensor that the node does not show");
   }
   const auto raw = std::make_shared<const PackedGraph>(captured.joint);
-  auto compiled = compiler::compile_joint(std::move(captured), raw, options, {});
+  compiler::LaterCaptures later;
+  later.line_of = [origins = interpreter.origins()](int32_t node) { return origins.of(node); };
+  later.origins = interpreter.origins().text(next_node_id(captured.joint));
+  auto compiled = compiler::compile_joint(std::move(captured), raw, options, std::move(later));
   executable_ = std::move(compiled.executable);
   report_ = std::move(compiled.report);
 }

@@ -247,4 +247,6 @@ void Session::require_seeds_of_others(const Captured& captured) {
 
 bool capturing() { return Tracer::current() != nullptr; }
 
+int32_t recorded_nodes() { return static_cast<int32_t>(Tracer::current()->graph.nodes.size()); }
+
 }  // namespace antegrad::capture

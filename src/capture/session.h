@@ -115,5 +115,7 @@ class Session {
 
 /// Whether a capture runs on this thread.
 bool capturing();
+/// How many nodes that capture has recorded so far: the next one has this id. There must be one.
+int32_t recorded_nodes();
 
 }  // namespace antegrad::capture

@@ -97,7 +97,7 @@ void CachedPlan::keep(const PartitionRecord& record,
   const auto note = [&](const char* where, std::string why) {
     if (why.empty()) return;
     warn_once(Log::cache, fmt::format("plans cannot be kept{}: {}", where, why));
-    use_.why = std::move(why);
+    use_.why = use_.why.empty() ? std::move(why) : use_.why + "; " + why;
   };
   note("", PlanCache::of_process().keep(key_, plan, folder_));
   if (!remote_.empty()) note(" on the server", give_to_server(remote_, key_, plan, libraries));

@@ -79,6 +79,7 @@ struct LaterCaptures {
       line_of;  ///< the line of a node; captures again for each node when first asked
   Derive derive;
   runtime::DerivativeSource derivatives = {};  ///< for create_graph; null: an error
+  std::string origins = {};  ///< where nodes come from, for dumps; empty if that is not known
 };
 
 /// Keeps everything needed to capture the call again after it has ended, with the answers to

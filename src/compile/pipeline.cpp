@@ -257,6 +257,9 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const CompileLogs logs(options.name, id);
   auto passes = pass_context(options);
   passes.dump_dir = dumps_of_program(options);
+  if (!passes.dump_dir.empty() && !later.origins.empty()) {
+    std::ofstream(std::filesystem::path(passes.dump_dir) / "origins.txt") << later.origins;
+  }
 
   const auto captured_end = next_node_id(captured.joint);
 

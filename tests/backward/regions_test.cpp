@@ -6,9 +6,15 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "backward/scenario.h"
+#include "support/folder.h"
 
 namespace antegrad::testing {
 namespace {
@@ -39,6 +45,28 @@ TEST(CompiledBackwardRegions, ArePartOfTheProgramsOfAPass) {
     EXPECT_EQ(report.captures, 1) << report;
     EXPECT_EQ(report.own_nodes.size(), 1U) << report;  // accumulators of leaves
   }
+}
+
+// Dumps say which node of the autograd graph, or which region, each node of a program comes from.
+TEST(CompiledBackwardRegions, HaveNamesInDumps) {
+  const TemporaryFolder folder;
+  auto layer = compile([](const at::Tensor& x) { return x.tanh(); }, options().with_name("layer"));
+  auto loss =
+      compile([](const at::Tensor& x) { return x.square().sum(); }, options().with_name("loss"));
+  const auto x = leaf({4, 8});
+  const CompiledBackward scope(exact_backward().with_dump_dir(folder.path()));
+  loss(layer(layer(x).exp())).backward();
+  std::ifstream file(folder / "origins.txt");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::vector<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    names.push_back(line.substr(line.find(": ") + 2));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"aot0_loss", "aot1_layer", "2 ExpBackward0", "aot1_1_layer"}))
+      << text;
+  EXPECT_TRUE(text.starts_with("0 to ")) << text;
+  EXPECT_TRUE(std::filesystem::exists(folder / "00-capture.agraph"));
 }
 
 // A gradient that flows from one region to the next is nobody's: one kernel computes both.

@@ -79,7 +79,7 @@ TEST(ProcessBundle, SaysWhatTheBundleWasMadeForInAProcessOfItsOwn) {
   const auto options = exact().with_memory_share(0.5);
   auto step = compile(loss, options);
   step(other).backward();
-  const auto& reason = step.report().programs.at(0).plan_cache_reason;
+  const auto reason = step.report().programs.at(0).plan_cache_reason;
   EXPECT_NE(reason.find("\"arguments f32[33, 65], f32[65]\" instead of \"arguments f32[34, 65], "
                         "f32[65]\""),
             std::string::npos)
