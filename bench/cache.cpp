@@ -35,7 +35,7 @@
 #include "common/harness.h"
 #include "common/measure.h"
 #include "common/resnet50.h"
-#include "tests/support/redis_server.h"
+#include "support/redis_server.h"
 
 namespace antegrad::bench {
 namespace {

@@ -14,9 +14,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "kernels/library.h"
 
 namespace antegrad {
 
@@ -31,6 +34,8 @@ struct KeptPlan {
 struct LivePlan {
   std::string key;
   std::function<std::string()> plan;
+  /// All that were loaded to make the program, also those that it does not use.
+  std::set<std::shared_ptr<const kernels::Library>> libraries = {};
 };
 
 /// "32 hexadecimal digits": what the plan of a key is called.

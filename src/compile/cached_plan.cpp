@@ -53,6 +53,7 @@ std::optional<PartitionRecord> CachedPlan::find() {
   if (found.plan.empty() && !remote_.empty()) {
     if (!found.damage.empty()) refuse(found.damage);
     found = plan_from_server(remote_, key_);
+    sent_ = found.plan;
   }
   if (found.plan.empty()) {
     if (!found.damage.empty()) refuse(found.damage);
@@ -85,6 +86,10 @@ void CachedPlan::note_bundles() {
                              "strict_autograd_cache=false"});
 }
 
+void CachedPlan::accept() {
+  if (!sent_.empty()) PlanCache::of_process().keep(key_, sent_, folder_);
+}
+
 void CachedPlan::refuse(const std::string& why) {
   use_ = {"miss", "the plan that is there does not do: " + why};
   log(
@@ -92,7 +97,7 @@ void CachedPlan::refuse(const std::string& why) {
 }
 
 void CachedPlan::keep(const PartitionRecord& record,
-                      const std::set<const kernels::Library*>& libraries) {
+                      const std::set<std::shared_ptr<const kernels::Library>>& libraries) {
   const auto plan = to_text(record);
   const auto note = [&](const char* where, std::string why) {
     if (why.empty()) return;
@@ -103,9 +108,12 @@ void CachedPlan::keep(const PartitionRecord& record,
   if (!remote_.empty()) note(" on the server", give_to_server(remote_, key_, plan, libraries));
 }
 
-std::shared_ptr<const LivePlan> CachedPlan::live(std::function<std::string()> plan) const {
+std::shared_ptr<const LivePlan> CachedPlan::live(
+    std::function<std::string()> plan,
+    std::set<std::shared_ptr<const kernels::Library>> libraries) const {
   if (!active()) return nullptr;
-  auto live = std::make_shared<const LivePlan>(LivePlan{key_, std::move(plan)});
+  auto live =
+      std::make_shared<const LivePlan>(LivePlan{key_, std::move(plan), std::move(libraries)});
   PlanCache::of_process().add(live);
   return live;
 }

@@ -38,12 +38,17 @@ class CachedPlan {
   /// Nothing if there is none, or only one that cannot be read. Throws CacheError where bundles
   /// were loaded that do not have it, if Options::strict_autograd_cache asks for that.
   std::optional<PartitionRecord> find();
+  /// The plan that was found serves: one from the server is kept in the folder.
+  void accept();
   /// The plan that was found does not do here after all.
   void refuse(const std::string& why);
   /// A plan that was made, and the libraries of its kernels.
-  void keep(const PartitionRecord& record, const std::set<const kernels::Library*>& libraries);
-  /// The plan of the program, for bundles; null for one that is not kept. `plan` is as in LivePlan.
-  std::shared_ptr<const LivePlan> live(std::function<std::string()> plan) const;
+  void keep(const PartitionRecord& record,
+            const std::set<std::shared_ptr<const kernels::Library>>& libraries);
+  /// The plan of the program, for bundles; null for one that is not kept. As in LivePlan.
+  std::shared_ptr<const LivePlan> live(
+      std::function<std::string()> plan,
+      std::set<std::shared_ptr<const kernels::Library>> libraries) const;
 
   const CacheUse& use() const { return use_; }
 
@@ -54,6 +59,7 @@ class CachedPlan {
   std::string folder_;
   std::string remote_;   // Options::remote_cache
   bool strict_ = false;  // Options::strict_autograd_cache
+  std::string sent_;     // a plan that the server sent
   CacheUse use_;
 };
 

@@ -55,9 +55,9 @@ void KernelVerdicts::note_times(const Hash128& key, const kernels::RunTimes& tim
   proofs().add(key, times);
 }
 
-void KernelVerdicts::take(const std::vector<std::string>& facts) {
+void KernelVerdicts::take(const std::vector<std::string>& facts, bool keeps) {
   const ForkSafeLock lock(mutex_);
-  proofs().take(facts);
+  proofs().take(facts, keeps);
 }
 
 std::vector<std::string> KernelVerdicts::facts() {

@@ -33,8 +33,9 @@ class KernelVerdicts {
   std::optional<kernels::RunTimes> times(const Hash128& key);
   void note_times(const Hash128& key, const kernels::RunTimes& times);
 
-  /// Lines of Proofs: what was found elsewhere, and what this process found or asked for.
-  void take(const std::vector<std::string>& facts);
+  /// Lines of Proofs: what was found elsewhere, to be kept or not, and what this process found or
+  /// asked for.
+  void take(const std::vector<std::string>& facts, bool keeps);
   std::vector<std::string> facts();
 
   /// For tests: nothing is known any more, nor kept from now on.

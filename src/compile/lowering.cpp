@@ -30,6 +30,7 @@ namespace antegrad::compiler {
 namespace {
 
 using kernels::Built;
+using Libraries = std::set<std::shared_ptr<const kernels::Library>>;
 using kernels::Compiler;
 using kernels::Outcome;
 using kernels::RunTimes;
@@ -162,7 +163,7 @@ class Attempt {
  public:
   Attempt(const Graph& graph, const ops::AttrTables& tables, const lower::EagerCpu& cpu,
           const Compiler& compiler, const LoweringRules& rules, const std::vector<ValueId>& donated,
-          InventedData& data, lower::MadeKernels& made, Phases& phases)
+          InventedData& data, lower::MadeKernels& made, Libraries& libraries, Phases& phases)
       : graph_(graph),
         tables_(tables),
         cpu_(cpu),
@@ -172,6 +173,7 @@ class Attempt {
         donated_(donated),
         data_(data),
         made_(made),
+        libraries_(libraries),
         phases_(phases) {}
 
   // Nothing if kernels were refused.
@@ -190,6 +192,9 @@ class Attempt {
       const Timer timer(phases_.build);
       return kernels::build(sources.sources, compiler_, {});
     }();
+    for (const auto& outcome : built) {
+      if (outcome) libraries_.insert(outcome->library);
+    }
     for (size_t i = 0; i < lowered.kernels.size(); ++i) {
       const auto& outcome = built[sources.of_kernel[i]];
       if (!outcome) refuse(run(lowered.kernels[i].kernel).claim, text_of(outcome.failure()));
@@ -344,6 +349,7 @@ class Attempt {
   const std::vector<ValueId>& donated_;
   InventedData& data_;
   lower::MadeKernels& made_;
+  Libraries& libraries_;
   Phases& phases_;
   KernelVerdicts& verdicts_ = KernelVerdicts::of_process();
   bool refused_ = false;
@@ -416,15 +422,18 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
         with_other_products(std::move(products.graph), cpu->threads, rules.copied_products, data);
   }
   lower::MadeKernels made;
+  Libraries libraries;
   Phases phases;
   std::optional<LoweredGraph> lowered;
   // Each attempt that fails refuses a kernel, so this ends.
   while (!lowered) {
     ++phases.attempts;
-    lowered =
-        Attempt(products.graph, tables, *cpu, *compiler, rules, donated, data, made, phases).run();
+    lowered = Attempt(products.graph, tables, *cpu, *compiler, rules, donated, data, made,
+                      libraries, phases)
+                  .run();
   }
   lowered->products = std::move(products.reports);
+  lowered->libraries = std::move(libraries);
   log_phases(products.graph, phases, lowered->kernels.size());
   return std::move(*lowered);
 }

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,9 @@ struct LoweredGraph {
   std::vector<KernelReport> reports = {};              ///< of the kernels
   std::vector<ProductReport> products = {};            ///< that other libraries compute
   std::vector<lower::LibraryNode> refused = {};        ///< nodes that stayed library calls
+  /// Of the kernels, and of those that were made and turned out slow or wrong: a process without a
+  /// compiler that repeats all this needs them, too.
+  std::set<std::shared_ptr<const kernels::Library>> libraries = {};
   std::string failure = {};  ///< why there are no kernels, although there could be; "reason: text"
 };
 

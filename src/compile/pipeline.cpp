@@ -208,7 +208,10 @@ std::optional<Finished> finish_cached(CachedPlan& cached, const ToPlan& what,
                                      what.hooks, what.first_hook, passes),
                        /*records=*/false, what, passes, logs, stages);
     auto lowering = made.planned.lowering;
-    if (!is_over_budget(made) && !leave_out_larger(made, lowering)) return made;
+    if (!is_over_budget(made) && !leave_out_larger(made, lowering)) {
+      cached.accept();
+      return made;
+    }
     cached.refuse("its kernels take more memory here");
   } catch (const HookError&) {
     throw;
@@ -220,11 +223,9 @@ std::optional<Finished> finish_cached(CachedPlan& cached, const ToPlan& what,
   return std::nullopt;
 }
 
-std::set<const kernels::Library*> libraries_of(const Finished& made) {
-  std::set<const kernels::Library*> libraries;
-  for (const auto* graph : {&made.forward, &made.backward}) {
-    for (const auto& kernel : graph->kernels) libraries.insert(kernel.library.get());
-  }
+std::set<std::shared_ptr<const kernels::Library>> libraries_of(const Finished& made) {
+  auto libraries = made.forward.libraries;
+  libraries.insert(made.backward.libraries.begin(), made.backward.libraries.end());
   return libraries;
 }
 
@@ -279,6 +280,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
                                {std::move(joint), captured.tables, options, hooks, first_hook,
                                 carry, captured.backward_error == nullptr},
                                passes, logs, stages);
+  auto libraries = libraries_of(finished);
   auto& [planned, record, saved, packed, recomputed, before_kernels, partition, tables, forward,
          backward] = finished;
   before_kernels = {};
@@ -340,7 +342,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
     const auto planned = again();
     return make_record(planned.partition, planned.choice);
   };
-  compiled.plan = cached.live([again] { return to_text(record_of(again())); });
+  compiled.plan =
+      cached.live([again] { return to_text(record_of(again())); }, std::move(libraries));
   return compiled;
 }
 

@@ -52,7 +52,7 @@ void load_bundle(const std::string& file) {
         LogLevel::warning);
   }
   PlanCache::of_process().take(std::move(bundle.plans));
-  compiler::take_kernels(std::move(bundle.kernels));
+  compiler::take_kernels(std::move(bundle.kernels), /*keeps=*/false);
 }
 
 }  // namespace antegrad

@@ -15,9 +15,9 @@
 
 namespace antegrad::compiler {
 
-void take_kernels(kernels::CompiledKernels kernels) {
-  KernelVerdicts::of_process().take(kernels.facts);
-  kernels::use_compiled(std::move(kernels));
+void take_kernels(kernels::CompiledKernels kernels, bool keeps) {
+  KernelVerdicts::of_process().take(kernels.facts, keeps);
+  kernels::use_compiled(std::move(kernels), keeps);
 }
 
 PlanCache::Found plan_from_server(const std::string& url, const std::string& key) {
@@ -30,7 +30,7 @@ PlanCache::Found plan_from_server(const std::string& url, const std::string& key
     auto bundle = bundle_of_text(entry.bytes);
     if (bundle.plans.size() == 1 && bundle.plans[0].key == key) {
       server.note_use(true);
-      if (server.seals()) take_kernels(std::move(bundle.kernels));
+      if (server.seals()) take_kernels(std::move(bundle.kernels), /*keeps=*/true);
       return {std::move(bundle.plans[0].plan), "", "the server"};
     }
   } catch (const Error& error) {
@@ -41,7 +41,7 @@ PlanCache::Found plan_from_server(const std::string& url, const std::string& key
 }
 
 std::string give_to_server(const std::string& url, const std::string& key, const std::string& plan,
-                           const std::set<const kernels::Library*>& libraries) {
+                           const std::set<std::shared_ptr<const kernels::Library>>& libraries) {
   auto& server = RemoteCache::of(url);
   Bundle bundle{.kernels = {}, .plans = {{key, plan}}};
   if (server.seals() && !libraries.empty()) {

@@ -54,8 +54,16 @@ std::shared_ptr<Slot> slot_of(const Hash128& key, const std::string& code) {
 
 /// Outlive all threads. Bundles are never removed, so what is found in them stays.
 struct Bundles {
+  struct Taken {
+    CompiledKernels kernels;
+    bool keeps = false;
+  };
+  struct Found {
+    const std::string* library = nullptr;
+    bool keeps = false;
+  };
   std::mutex lock;
-  std::list<CompiledKernels> all;
+  std::list<Taken> all;
 
   static Bundles& of_process() {
     static auto& bundles = *new Bundles;
@@ -63,14 +71,14 @@ struct Bundles {
   }
 
   /// Null if no bundle has the code as this compiler makes it.
-  const std::string* library(const std::string& code, const Compiler& compiler) {
+  Found library(const std::string& code, const Compiler& compiler) {
     const std::lock_guard guard(lock);
-    for (const CompiledKernels& bundle : all) {
+    for (const auto& [bundle, keeps] : all) {
       if (!(bundle.compiler == compiler)) continue;
       const auto found = bundle.libraries.find(code);
-      if (found != bundle.libraries.end()) return &found->second;
+      if (found != bundle.libraries.end()) return {&found->second, keeps};
     }
-    return nullptr;
+    return {};
   }
 };
 
@@ -125,10 +133,12 @@ class Builder {
     built.library = slot->library.lock();
     built.from = Built::From::process;
     if (!built.library) {
-      const std::string* bundled = Bundles::of_process().library(code, compiler_);
-      auto failure = bundled != nullptr ? take(*bundled, source, built)
-                                        : make(source, arguments, to_string(key), record, built);
+      const auto bundled = Bundles::of_process().library(code, compiler_);
+      auto failure = bundled.library != nullptr
+                         ? take(*bundled.library, source, built)
+                         : make(source, arguments, to_string(key), record, built);
       if (failure) return *failure;
+      if (bundled.keeps) keep(*bundled.library, to_string(key), record);
       slot->library = built.library;
     }
     for (const std::string& name : source.functions) {
@@ -140,13 +150,23 @@ class Builder {
     return built;
   }
 
-  bool compiled() const { return compiled_; }
+  /// Whether the folder has grown.
+  bool added() const { return added_; }
 
  private:
   static std::optional<Failure> take(const std::string& bundled, const Source& source,
                                      Built& built) {
     built.from = Built::From::bundle;
     return load(bundled, source, File(), built);
+  }
+
+  // Where that does not go, the next process takes it from where this one did.
+  void keep(const std::string& library, const std::string& name, const std::string& record) {
+    if (!folder_) return;
+    const auto work = folder_->work();
+    if (!work || work->write(kLibraryFile, library)) return;
+    folder_->keep(*work, kLibraryFile, name, record);
+    added_ = true;
   }
 
   static std::optional<Failure> load(std::string_view bytes, const Source& source, const File& file,
@@ -178,7 +198,7 @@ class Builder {
       built.from = Built::From::compiler;
       if (!entry.damage.empty()) built.damage = std::move(entry.damage);
       if (entry.bytes.empty()) return Failure{Reason::compiler_failed, built.damage};
-      compiled_ = true;
+      added_ = true;
     }
     return load(entry.bytes, source, entry.file, built);
   }
@@ -186,7 +206,7 @@ class Builder {
   const Compiler& compiler_;
   const Settings& settings_;
   const OpenedFolder& folder_;
-  std::atomic<bool> compiled_ = false;
+  std::atomic<bool> added_ = false;
 };
 
 /// Threads on which no signal handler of the host runs.
@@ -241,24 +261,25 @@ std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compile
     const Threads others(std::min(parallel, std::max<size_t>(sources.size(), 1)) - 1, work);
     work();
   }
-  if (builder.compiled()) folder->trim(settings.folder_bytes);
+  if (builder.added()) folder->trim(settings.folder_bytes);
   return results;
 }
 
-void use_compiled(CompiledKernels compiled) {
+void use_compiled(CompiledKernels compiled, bool keeps) {
   if (compiled.libraries.empty()) return;
   Bundles& bundles = Bundles::of_process();
   const std::lock_guard guard(bundles.lock);
-  bundles.all.push_back(std::move(compiled));
+  bundles.all.push_back({std::move(compiled), keeps});
 }
 
 std::optional<Compiler> compiler_of_compiled() {
   Bundles& bundles = Bundles::of_process();
   const std::lock_guard guard(bundles.lock);
-  return bundles.all.empty() ? std::nullopt : std::optional(bundles.all.front().compiler);
+  return bundles.all.empty() ? std::nullopt : std::optional(bundles.all.front().kernels.compiler);
 }
 
-std::map<std::string, std::string> loaded_libraries(const std::set<const Library*>* only) {
+std::map<std::string, std::string> loaded_libraries(
+    const std::set<std::shared_ptr<const Library>>* only) {
   Slots& slots = Slots::of_process();
   std::vector<std::shared_ptr<Slot>> all;
   {
@@ -269,7 +290,7 @@ std::map<std::string, std::string> loaded_libraries(const std::set<const Library
   for (const auto& slot : all) {
     const std::lock_guard guard(slot->lock);
     const auto library = slot->library.lock();
-    if (!library || (only != nullptr && !only->contains(library.get()))) continue;
+    if (!library || (only != nullptr && !only->contains(library))) continue;
     libraries[slot->code] = library->bytes();
   }
   return libraries;

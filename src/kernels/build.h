@@ -70,11 +70,13 @@ std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compile
                                   const Settings& settings);
 
 /// From now on build() takes these libraries where it is asked for what their compiler would make,
-/// on whichever machine that was: whether they are right here, who calls build() has to know.
-void use_compiled(CompiledKernels compiled);
+/// on whichever machine that was: whether they are right here, who calls build() has to know. With
+/// `keeps`, those that are taken go to the folder, as if they had been compiled.
+void use_compiled(CompiledKernels compiled, bool keeps = false);
 /// The compiler of the first of these; nothing if there are none.
 std::optional<Compiler> compiler_of_compiled();
 /// The libraries that this process holds, as in a bundle; with `only`, of these alone.
-std::map<std::string, std::string> loaded_libraries(const std::set<const Library*>* only = nullptr);
+std::map<std::string, std::string> loaded_libraries(
+    const std::set<std::shared_ptr<const Library>>* only = nullptr);
 
 }  // namespace antegrad::kernels

@@ -1,6 +1,7 @@
 #include "kernels/proofs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <utility>
@@ -68,8 +69,9 @@ void Proofs::take_line(std::string_view line) {
   if (kernel && library) times_.emplace(words[1], RunTimes{*kernel, *library});
 }
 
-void Proofs::take(const std::vector<std::string>& lines) {
+void Proofs::take(const std::vector<std::string>& lines, bool keeps) {
   for (const std::string& line : lines) take_line(line);
+  if (keeps && !lines.empty()) keep(fmt::format("{}", fmt::join(lines, "\n")));
 }
 
 std::vector<std::string> Proofs::facts() const {
@@ -90,9 +92,9 @@ bool Proofs::is_in(const std::set<std::string>& facts, const Hash128& about) con
   return true;
 }
 
-void Proofs::keep(const std::string& line) const {
+void Proofs::keep(const std::string& lines) const {
   const auto opened = PrivateFolder::open(folder_, kEntrySuffix);
-  if (opened) opened->add_to_list(kFile, line + "\n", kMostBytes);
+  if (opened) opened->add_to_list(kFile, lines + "\n", kMostBytes);
 }
 
 void Proofs::add(const Hash128& claim) {

@@ -42,15 +42,16 @@ class Proofs {
   std::optional<RunTimes> times(const Hash128& run) const;
   void add(const Hash128& run, const RunTimes& times);
 
-  /// Lines, such as facts() returns. What is known already stays; nothing is kept for others.
-  void take(const std::vector<std::string>& lines);
+  /// Lines, such as facts() returns. What is known already stays. With `keeps`, they are kept as if
+  /// they had been found here.
+  void take(const std::vector<std::string>& lines, bool keeps);
   /// What this process found or asked for, in lines.
   std::vector<std::string> facts() const;
 
  private:
   bool is_in(const std::set<std::string>& facts, const Hash128& about) const;
   void take_line(std::string_view line);
-  void keep(const std::string& line) const;
+  void keep(const std::string& lines) const;
 
   std::string folder_;
   mutable std::set<std::string> asked_;  // hashes

@@ -9,9 +9,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "compile/lowering.h"
 #include "exact_options.h"
+#include "kernels/build.h"
 #include "support/bits.h"
 #include "support/folder.h"
 #include "support/kernels.h"
@@ -97,6 +100,22 @@ TEST(ProcessBundle, HasNoKernelsInAProcessOfItsOwn) {
   EXPECT_EQ(program.plan_cache, "miss");
   EXPECT_NE(program.plan_cache_reason, "") << "there is no folder";
   save_bundle(std::string(bundle()) + ".plan");  // which is all that there is
+}
+
+// A process that compiles the program again makes these, too, to find that they are slow.
+TEST(ProcessBundle, HasTheKernelsThatTurnedOutSlow) {
+  if (!has_compiler()) GTEST_SKIP() << "no compiler";
+  const TemporaryFolder folder;
+  compiler::set_kernel_times(kernels::RunTimes{.kernel = 1'000'000, .library = 1});
+  const auto before = kernels::loaded_libraries().size();
+  {
+    auto step = compile(loss, exact().with_keep_slow_kernels(false).with_cache_dir(folder.path()));
+    gradients([&](const List& xs) { return step(xs); });
+    EXPECT_TRUE(step.report().programs.at(0).generated_kernels.empty());
+    EXPECT_GT(kernels::loaded_libraries().size(), before);
+  }
+  EXPECT_EQ(kernels::loaded_libraries().size(), before);
+  compiler::set_kernel_times(std::nullopt);
 }
 
 TEST(ProcessBundle, SavesAndLoads) {

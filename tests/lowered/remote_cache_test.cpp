@@ -109,8 +109,13 @@ TEST_F(RemoteProcesses, ShareKernelsWithAKey) {
   const auto printed =
       train("/proc/none", "hit from the server", "ANTEGRAD_REMOTE_CACHE_KEY=ours" + kBare);
   EXPECT_NE(printed.find("1 hits"), std::string::npos) << printed;
-  // What is on disk is not asked for.
+  // What is on disk is not asked for, wherever it came from.
   train(caches("first"), "hit from the folder");
+  const auto without_compiler = "ANTEGRAD_REMOTE_CACHE_KEY=ours PATH=/none CC= HOME=/proc/none";
+  train(caches("second"), "hit from the server", without_compiler);
+  running_->stop();
+  const auto alone = train(caches("second"), "hit from the folder");
+  EXPECT_NE(alone.find("0 failures"), std::string::npos) << alone;
 }
 
 TEST_F(RemoteProcesses, SharePlansAloneWithoutOne) {
