@@ -106,7 +106,7 @@ class compiled_backward:
 
     def __init__(self, *, dynamo_hooks: bool = False, **options: Unpack[Options]) -> None:
         self._dynamo_hooks = dynamo_hooks
-        self._hooks: contextlib.AbstractContextManager[None] | None = None
+        self._open = contextlib.ExitStack()  # what ends with the scope
         self._options: dict[str, Any] = dict(options)
         self._scope: _C.CompiledBackward | None = None
         self._last: _C.BackwardReport | None = None
@@ -114,18 +114,17 @@ class compiled_backward:
     def __enter__(self) -> compiled_backward:
         if self._scope is not None:
             raise RuntimeError("expected a scope that was not entered; found one that was; make another one")
-        self._scope = _C.CompiledBackward(self._options, "backward")
-        if self._dynamo_hooks:
-            self._hooks = _hooks_in_graphs()
-            self._hooks.__enter__()
-        _count_scopes(1)
+        with contextlib.ExitStack() as stack:
+            if self._dynamo_hooks:
+                stack.enter_context(_hooks_in_graphs())
+            self._scope = _C.CompiledBackward(self._options, "backward")
+            _count_scopes(1)
+            stack.callback(_count_scopes, -1)
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *error: object) -> None:
-        _count_scopes(-1)
-        if self._hooks is not None:
-            self._hooks.__exit__(None, None, None)
-            self._hooks = None
+        self._open.close()
         self._last = self.report()
         self._scope = None
 

@@ -14,7 +14,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,7 +34,7 @@ struct LivePlan {
   std::string key;
   std::function<std::string()> plan;
   /// All that were loaded to make the program, also those that it does not use.
-  std::set<std::shared_ptr<const kernels::Library>> libraries = {};
+  kernels::Libraries libraries = {};
 };
 
 /// "32 hexadecimal digits": what the plan of a key is called.

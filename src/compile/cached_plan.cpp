@@ -97,7 +97,7 @@ void CachedPlan::refuse(const std::string& why) {
 }
 
 void CachedPlan::keep(const PartitionRecord& record,
-                      const std::set<std::shared_ptr<const kernels::Library>>& libraries) {
+                      const kernels::Libraries& libraries) {
   const auto plan = to_text(record);
   const auto note = [&](const char* where, std::string why) {
     if (why.empty()) return;
@@ -110,7 +110,7 @@ void CachedPlan::keep(const PartitionRecord& record,
 
 std::shared_ptr<const LivePlan> CachedPlan::live(
     std::function<std::string()> plan,
-    std::set<std::shared_ptr<const kernels::Library>> libraries) const {
+    kernels::Libraries libraries) const {
   if (!active()) return nullptr;
   auto live =
       std::make_shared<const LivePlan>(LivePlan{key_, std::move(plan), std::move(libraries)});

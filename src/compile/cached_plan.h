@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "cache/plan_cache.h"
@@ -44,11 +43,11 @@ class CachedPlan {
   void refuse(const std::string& why);
   /// A plan that was made, and the libraries of its kernels.
   void keep(const PartitionRecord& record,
-            const std::set<std::shared_ptr<const kernels::Library>>& libraries);
+            const kernels::Libraries& libraries);
   /// The plan of the program, for bundles; null for one that is not kept. As in LivePlan.
   std::shared_ptr<const LivePlan> live(
       std::function<std::string()> plan,
-      std::set<std::shared_ptr<const kernels::Library>> libraries) const;
+      kernels::Libraries libraries) const;
 
   const CacheUse& use() const { return use_; }
 

@@ -30,8 +30,8 @@ namespace antegrad::compiler {
 namespace {
 
 using kernels::Built;
-using Libraries = std::set<std::shared_ptr<const kernels::Library>>;
 using kernels::Compiler;
+using kernels::Libraries;
 using kernels::Outcome;
 using kernels::RunTimes;
 

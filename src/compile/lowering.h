@@ -11,11 +11,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "graph/graph.h"
+#include "kernels/library.h"
 #include "kernels/compiler.h"
 #include "kernels/outcome.h"
 #include "kernels/proofs.h"
@@ -47,7 +47,7 @@ struct LoweredGraph {
   std::vector<lower::LibraryNode> refused = {};        ///< nodes that stayed library calls
   /// Of the kernels, and of those that were made and turned out slow or wrong: a process without a
   /// compiler that repeats all this needs them, too.
-  std::set<std::shared_ptr<const kernels::Library>> libraries = {};
+  kernels::Libraries libraries = {};
   std::string failure = {};  ///< why there are no kernels, although there could be; "reason: text"
 };
 

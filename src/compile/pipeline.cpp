@@ -9,7 +9,6 @@
 #include <map>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -223,7 +222,7 @@ std::optional<Finished> finish_cached(CachedPlan& cached, const ToPlan& what,
   return std::nullopt;
 }
 
-std::set<std::shared_ptr<const kernels::Library>> libraries_of(const Finished& made) {
+kernels::Libraries libraries_of(const Finished& made) {
   auto libraries = made.forward.libraries;
   libraries.insert(made.backward.libraries.begin(), made.backward.libraries.end());
   return libraries;

@@ -41,7 +41,7 @@ PlanCache::Found plan_from_server(const std::string& url, const std::string& key
 }
 
 std::string give_to_server(const std::string& url, const std::string& key, const std::string& plan,
-                           const std::set<std::shared_ptr<const kernels::Library>>& libraries) {
+                           const kernels::Libraries& libraries) {
   auto& server = RemoteCache::of(url);
   Bundle bundle{.kernels = {}, .plans = {{key, plan}}};
   if (server.seals() && !libraries.empty()) {

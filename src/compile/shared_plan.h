@@ -5,7 +5,6 @@
 /// key, in the form of a bundle.
 
 #include <memory>
-#include <set>
 #include <string>
 
 #include "cache/plan_cache.h"
@@ -25,6 +24,6 @@ PlanCache::Found plan_from_server(const std::string& url, const std::string& key
 /// Sends a plan, and, if they can be sealed, the libraries of its kernels. Returns why the server
 /// does not have it, in words; "" if it does.
 std::string give_to_server(const std::string& url, const std::string& key, const std::string& plan,
-                           const std::set<std::shared_ptr<const kernels::Library>>& libraries);
+                           const kernels::Libraries& libraries);
 
 }  // namespace antegrad::compiler

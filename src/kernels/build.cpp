@@ -279,7 +279,7 @@ std::optional<Compiler> compiler_of_compiled() {
 }
 
 std::map<std::string, std::string> loaded_libraries(
-    const std::set<std::shared_ptr<const Library>>* only) {
+    const Libraries* only) {
   Slots& slots = Slots::of_process();
   std::vector<std::shared_ptr<Slot>> all;
   {

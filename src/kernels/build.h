@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,6 +76,6 @@ void use_compiled(CompiledKernels compiled, bool keeps = false);
 std::optional<Compiler> compiler_of_compiled();
 /// The libraries that this process holds, as in a bundle; with `only`, of these alone.
 std::map<std::string, std::string> loaded_libraries(
-    const std::set<std::shared_ptr<const Library>>* only = nullptr);
+    const Libraries* only = nullptr);
 
 }  // namespace antegrad::kernels

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,5 +50,7 @@ class Library {
   void* handle_;
   File image_;  // debuggers open it by its name in /proc
 };
+
+using Libraries = std::set<std::shared_ptr<const Library>>;
 
 }  // namespace antegrad::kernels

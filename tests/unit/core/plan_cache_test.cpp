@@ -95,6 +95,15 @@ TEST_F(Plans, AreInUseWhileTheirProgramsLive) {
   EXPECT_THAT(cache_.in_use(), ElementsAre(KeptPlan{key_, plan_}));
 }
 
+TEST_F(Plans, SaysInWhatTheNearestBundledKeyDiffers) {
+  EXPECT_EQ(cache_.why_not_bundled("graph 1\nthreads 2\n"), "");
+  cache_.take({{"graph 1\nthreads 4\n", "a"}, {"graph 7\nthreads 8\n", "b"}});
+  EXPECT_EQ(cache_.why_not_bundled("graph 1\nthreads 2\n"),
+            "\"threads 4\" instead of \"threads 2\"");
+  EXPECT_EQ(cache_.why_not_bundled("graph 7\nthreads 8x"),
+            "\"threads 8\" instead of \"threads 8x\"");
+}
+
 TEST_F(Plans, OfABundleComeFirstAndNeedNoFolder) {
   cache_.take({{key_, "bundled"}});
   EXPECT_THAT(cache_.in_use(), IsEmpty());
