@@ -96,8 +96,7 @@ void CachedPlan::refuse(const std::string& why) {
       Log::cache, [&] { return use_.why; }, LogLevel::warning);
 }
 
-void CachedPlan::keep(const PartitionRecord& record,
-                      const kernels::Libraries& libraries) {
+void CachedPlan::keep(const PartitionRecord& record, const kernels::Libraries& libraries) {
   const auto plan = to_text(record);
   const auto note = [&](const char* where, std::string why) {
     if (why.empty()) return;
@@ -108,9 +107,8 @@ void CachedPlan::keep(const PartitionRecord& record,
   if (!remote_.empty()) note(" on the server", give_to_server(remote_, key_, plan, libraries));
 }
 
-std::shared_ptr<const LivePlan> CachedPlan::live(
-    std::function<std::string()> plan,
-    kernels::Libraries libraries) const {
+std::shared_ptr<const LivePlan> CachedPlan::live(std::function<std::string()> plan,
+                                                 kernels::Libraries libraries) const {
   if (!active()) return nullptr;
   auto live =
       std::make_shared<const LivePlan>(LivePlan{key_, std::move(plan), std::move(libraries)});

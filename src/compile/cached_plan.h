@@ -42,12 +42,10 @@ class CachedPlan {
   /// The plan that was found does not do here after all.
   void refuse(const std::string& why);
   /// A plan that was made, and the libraries of its kernels.
-  void keep(const PartitionRecord& record,
-            const kernels::Libraries& libraries);
+  void keep(const PartitionRecord& record, const kernels::Libraries& libraries);
   /// The plan of the program, for bundles; null for one that is not kept. As in LivePlan.
-  std::shared_ptr<const LivePlan> live(
-      std::function<std::string()> plan,
-      kernels::Libraries libraries) const;
+  std::shared_ptr<const LivePlan> live(std::function<std::string()> plan,
+                                       kernels::Libraries libraries) const;
 
   const CacheUse& use() const { return use_; }
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "kernels/library.h"
 #include "kernels/compiler.h"
+#include "kernels/library.h"
 #include "kernels/outcome.h"
 #include "kernels/proofs.h"
 #include "lower/kernel_graph.h"

@@ -278,8 +278,7 @@ std::optional<Compiler> compiler_of_compiled() {
   return bundles.all.empty() ? std::nullopt : std::optional(bundles.all.front().kernels.compiler);
 }
 
-std::map<std::string, std::string> loaded_libraries(
-    const Libraries* only) {
+std::map<std::string, std::string> loaded_libraries(const Libraries* only) {
   Slots& slots = Slots::of_process();
   std::vector<std::shared_ptr<Slot>> all;
   {

@@ -75,7 +75,6 @@ void use_compiled(CompiledKernels compiled, bool keeps = false);
 /// The compiler of the first of these; nothing if there are none.
 std::optional<Compiler> compiler_of_compiled();
 /// The libraries that this process holds, as in a bundle; with `only`, of these alone.
-std::map<std::string, std::string> loaded_libraries(
-    const Libraries* only = nullptr);
+std::map<std::string, std::string> loaded_libraries(const Libraries* only = nullptr);
 
 }  // namespace antegrad::kernels
