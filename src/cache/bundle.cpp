@@ -17,6 +17,7 @@
 #include "files/file.h"
 #include "files/ownership.h"
 #include "graph/hash.h"
+#include "graph/read_json.h"
 
 namespace antegrad {
 namespace {
@@ -100,7 +101,7 @@ Bundle bundle_of_text(std::string_view bytes) {
   const size_t end = rest.find('\n');
   if (end == std::string_view::npos) fail_as_damaged("it has no head");
   try {
-    return bundle_of(json::parse(rest.substr(0, end)), rest.substr(end + 1));
+    return bundle_of(read_json(rest.substr(0, end)), rest.substr(end + 1));
   } catch (const json::exception& error) {
     fail_as_damaged(error.what());
   }

@@ -13,6 +13,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/read_json.h"
 #include "graph/text_words.h"
 
 namespace antegrad {
@@ -387,7 +388,7 @@ class Importer {
 
 ImportedGraph import_json(std::string_view text, const std::string& file) {
   try {
-    const json exported = json::parse(text);
+    const json exported = read_json(text);
     return Importer(exported, file).import();
   } catch (const json::exception& error) {
     throw GraphError(ErrorText{fmt::format("a joint graph in JSON in {}", file), error.what(),

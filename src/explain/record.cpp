@@ -8,6 +8,7 @@
 
 #include <antegrad/error.h>
 
+#include "graph/read_json.h"
 #include "memory/peak.h"
 
 namespace antegrad {
@@ -144,7 +145,7 @@ std::string to_text(const PartitionRecord& record) {
 
 PartitionRecord parse_record(std::string_view text) {
   try {
-    json object = json::parse(text);
+    json object = read_json(text);
     PartitionRecord record;
     record.version = object.at("antegrad").get<std::string>();
     PartitionChoice& choice = record.choice;

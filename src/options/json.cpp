@@ -14,6 +14,7 @@
 #include <antegrad/error.h>
 #include <nlohmann/json.hpp>
 
+#include "graph/read_json.h"
 #include "options/settings.h"
 
 namespace antegrad {
@@ -68,7 +69,7 @@ std::string to_json(const Options& options) {
 Options options_from_json(std::string_view text) {
   nlohmann::ordered_json object;
   try {
-    object = nlohmann::ordered_json::parse(text);
+    object = read_json<nlohmann::ordered_json>(text);
   } catch (const json::exception& error) {
     throw OptionError(ErrorText{"a JSON object of options", error.what(), ""});
   }

@@ -134,7 +134,9 @@ TEST(PlanCacheProcesses, TheStorm) {
       kill(child, SIGKILL);
       int status = 0;
       ASSERT_EQ(waitpid(child, &status, 0), child);
-      EXPECT_TRUE(WIFSIGNALED(status)) << text_in(log);
+      // Its time may have been up.
+      EXPECT_TRUE(WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+          << text_in(log);
       child = start(directory, log, seconds / 2);
     }
   }

@@ -78,6 +78,11 @@ TEST(Record, ABadOneIsRefused) {
   expect_error<GraphError>([&] { parse_record(with("seconds", {{2000000000, 1.0}})); }, "seconds");
   expect_error<GraphError>([&] { parse_record("{}"); }, "antegrad");
   expect_error<GraphError>([&] { parse_record("[]"); }, "record");
+  // No integer holds these.
+  for (const double number : {1e10, -1e30, 1e300}) {
+    expect_error<GraphError>([&] { parse_record(with("saved", {number})); }, "out of range");
+    expect_error<GraphError>([&] { parse_record(with("peak_bytes", number)); }, "out of range");
+  }
 }
 
 }  // namespace record_test
