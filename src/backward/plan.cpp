@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "backward/origins.h"
+
 namespace antegrad::backward {
 namespace {
 
@@ -17,6 +19,7 @@ class Planner {
       : pass_(pass),
         saved_count_(static_cast<int32_t>(visited.saved().size())),
         segment_of_(pass.nodes.size(), -1) {
+    plan_.names = names_of_nodes(pass);
     plan_.numbered.key = visited.key();
     for (int32_t i = 0; std::cmp_less(i, pass.nodes.size()); ++i) {
       auto formula = visited.formula(i);

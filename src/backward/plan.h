@@ -49,6 +49,7 @@ struct Plan {
   std::vector<Segment> segments;
   /// By place; null for nodes that run themselves.
   std::vector<std::unique_ptr<torch_compat::NodeFormula>> formulas;
+  std::vector<std::string> names;  ///< by place (names_of_nodes())
   NumberedKey numbered;  ///< of the pass that was planned, also of nodes that run themselves
   std::vector<int32_t>
       unread;  ///< saved tensors that no segment reads: of nodes that run themselves

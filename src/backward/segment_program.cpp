@@ -23,12 +23,7 @@ class Interpreter {
  public:
   Interpreter(const torch_compat::BackwardPass& pass, const Plan& plan, const Segment& segment,
               const std::vector<HeldNumber>& numbers, size_t saved_count)
-      : pass_(pass),
-        plan_(plan),
-        segment_(segment),
-        inputs_(numbers),
-        names_(names_of_nodes(pass)),
-        saved_(saved_count) {}
+      : pass_(pass), plan_(plan), segment_(segment), inputs_(numbers), saved_(saved_count) {}
 
   SegmentResults run(const SegmentInputs& inputs) {
     results_ = {};
@@ -46,7 +41,7 @@ class Interpreter {
     }
     for (const int32_t place : segment_.nodes) {
       running_ = place;
-      origins_.begin(capture::recorded_nodes(), names_[place]);
+      origins_.begin(capture::recorded_nodes(), plan_.names[place]);
       run_node(place);
     }
     for (const Slot& slot : segment_.leaves) results_.leaves.push_back(arrived_[slot]);
@@ -85,7 +80,6 @@ class Interpreter {
   const Plan& plan_;
   const Segment& segment_;
   const std::vector<HeldNumber>& inputs_;
-  const std::vector<std::string> names_;  // by place
   Origins origins_;
   std::vector<at::Tensor> saved_;
   std::map<int32_t, torch_compat::OtherNumbers> numbers_;  // by place

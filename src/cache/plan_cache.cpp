@@ -9,21 +9,12 @@
 
 #include "files/private_folder.h"
 #include "graph/hash.h"
+#include "graph/split.h"
 
 namespace antegrad {
 namespace {
 
 constexpr const char* kMade = "plan";
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
-}
 
 }  // namespace
 
@@ -75,11 +66,11 @@ void PlanCache::take(std::vector<KeptPlan> plans) {
 }
 
 std::string PlanCache::why_not_bundled(const std::string& key) const {
-  const auto wanted = lines_of(key);
+  const auto wanted = split(key, '\n');
   std::vector<std::string> least;
   const std::lock_guard guard(mutex_);
   for (const auto& [bundled, plan] : bundled_) {
-    const auto lines = lines_of(bundled);
+    const auto lines = split(bundled, '\n');
     std::vector<std::string> differences;
     for (size_t i = 0; i < std::min(lines.size(), wanted.size()); ++i) {
       if (lines[i] == wanted[i]) continue;

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/split.h"
 #include "lower/aten_reductions.h"
 
 namespace antegrad::lower {
@@ -202,20 +203,10 @@ bool is_this(const Attr& argument, std::string_view expected) {
   return number && fmt::format("{}", *number) == expected;
 }
 
-std::vector<std::string_view> words_of(std::string_view text) {
-  std::vector<std::string_view> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    words.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
 /// The call by one row, or nothing if its arguments do not fit.
 std::optional<RecipeCall> bound(const Node& node, const Recipe& recipe,
                                 std::string_view arguments) {
-  const auto words = words_of(arguments);
+  const auto words = split(arguments, ' ');
   if (words.size() != node.args.size()) return {};
   RecipeCall call{&recipe, std::vector<RecipeOperand>(recipe.inputs.size()),
                   std::vector<double>(recipe.numbers.size())};

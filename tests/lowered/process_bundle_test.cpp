@@ -15,10 +15,10 @@
 #include "compile/lowering.h"
 #include "exact_options.h"
 #include "kernels/build.h"
+#include "processes.h"
 #include "support/bits.h"
 #include "support/folder.h"
 #include "support/kernels.h"
-#include "training.h"
 
 namespace antegrad::testing {
 namespace process_bundle_test {
@@ -26,35 +26,17 @@ namespace process_bundle_test {
 // The bundle that a process of this program reads or writes.
 const char* bundle() { return std::getenv("ANTEGRAD_TEST_BUNDLE"); }
 
-// This program again, with one test.
 int run(const std::string& test, const std::string& environment, const std::string& log) {
-  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const auto command =
-      environment + " '" + self + "' --gtest_filter=ProcessBundle." + test + " > " + log + " 2>&1";
-  return std::system(command.c_str());  // NOLINT
-}
-
-std::string text_of(const std::string& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-at::Tensor loss(const List& xs) {
-  const auto normal = at::layer_norm(xs[0], {xs[1].size(0)}, xs[1]);
-  return (normal.sigmoid() * xs[0].exp()).sum() + at::softmax(xs[0], -1).square().mean();
-}
-
-List gradients(const std::function<at::Tensor(const List&)>& callable) {
-  at::manual_seed(0);
-  return trained(callable, List{leaf({33, 65}), leaf({65})});
+  return run_test("ProcessBundle." + test, environment, log);
 }
 
 // With a plan from there, and all kernels that can be made, of which there are some; then `at_end`,
 // while they are held.
 void train(
     const std::string& plan, const std::function<void()>& at_end = [] {}) {
-  auto step = compile(loss, exact().with_memory_share(0.5));
-  EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
+  auto step = compile(loss_of_rows, exact().with_memory_share(0.5));
+  EXPECT_TRUE(same_bits(gradients_of_rows([&](const List& xs) { return step(xs); }),
+                        gradients_of_rows(loss_of_rows)));
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
   EXPECT_EQ(report.programs.at(0).lowering_failure, "");
@@ -80,21 +62,22 @@ TEST(ProcessBundle, SaysWhatTheBundleWasMadeForInAProcessOfItsOwn) {
   load_bundle(bundle());
   const List other{leaf({34, 65}), leaf({65})};
   const auto options = exact().with_memory_share(0.5);
-  auto step = compile(loss, options);
+  auto step = compile(loss_of_rows, options);
   step(other).backward();
   const auto reason = step.report().programs.at(0).plan_cache_reason;
   EXPECT_NE(reason.find("\"arguments f32[33, 65], f32[65]\" instead of \"arguments f32[34, 65], "
                         "f32[65]\""),
             std::string::npos)
       << reason;
-  auto strict = compile(loss, Options(options).with_strict_autograd_cache(true));
+  auto strict = compile(loss_of_rows, Options(options).with_strict_autograd_cache(true));
   EXPECT_THROW(strict(other), CacheError);
 }
 
 TEST(ProcessBundle, HasNoKernelsInAProcessOfItsOwn) {
   if (bundle() == nullptr) GTEST_SKIP() << "runs in a process of SavesAndLoads";
-  auto step = compile(loss, exact());
-  EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
+  auto step = compile(loss_of_rows, exact());
+  EXPECT_TRUE(same_bits(gradients_of_rows([&](const List& xs) { return step(xs); }),
+                        gradients_of_rows(loss_of_rows)));
   EXPECT_TRUE(step.report().programs.at(0).generated_kernels.empty());
   const auto& program = step.report().programs.at(0);
   EXPECT_EQ(program.plan_cache, "miss");
@@ -109,8 +92,9 @@ TEST(ProcessBundle, HasTheKernelsThatTurnedOutSlow) {
   compiler::set_kernel_times(kernels::RunTimes{.kernel = 1'000'000, .library = 1});
   const auto before = kernels::loaded_libraries().size();
   {
-    auto step = compile(loss, exact().with_keep_slow_kernels(false).with_cache_dir(folder.path()));
-    gradients([&](const List& xs) { return step(xs); });
+    auto step =
+        compile(loss_of_rows, exact().with_keep_slow_kernels(false).with_cache_dir(folder.path()));
+    gradients_of_rows([&](const List& xs) { return step(xs); });
     EXPECT_TRUE(step.report().programs.at(0).generated_kernels.empty());
     EXPECT_GT(kernels::loaded_libraries().size(), before);
   }

@@ -13,12 +13,12 @@
 #include <string>
 
 #include "exact_options.h"
+#include "processes.h"
 #include "remote/remote_cache.h"
 #include "support/bits.h"
 #include "support/folder.h"
 #include "support/kernels.h"
 #include "support/redis_server.h"
-#include "training.h"
 
 namespace antegrad::testing {
 namespace remote_processes_test {
@@ -28,28 +28,14 @@ std::string from_environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string text_of(const std::string& file) {
-  std::ifstream in(file);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
-at::Tensor loss(const List& xs) {
-  const auto normal = at::layer_norm(xs[0], {xs[1].size(0)}, xs[1]);
-  return (normal.sigmoid() * xs[0].exp()).sum() + at::softmax(xs[0], -1).square().mean();
-}
-
-List gradients(const std::function<at::Tensor(const List&)>& callable) {
-  at::manual_seed(0);
-  return trained(callable, List{leaf({33, 65}), leaf({65})});
-}
-
 // Trains with the server that the environment names. Its plan is to come from where the environment
 // says, and there are to be kernels or none.
 TEST(RemoteProcess, TrainsInAProcessOfItsOwn) {
   const auto url = from_environment("ANTEGRAD_TEST_REMOTE");
   if (url.empty()) GTEST_SKIP() << "runs in the processes of other tests";
-  auto step = compile(loss, exact().with_memory_share(0.5).with_remote_cache(url));
-  EXPECT_TRUE(same_bits(gradients([&](const List& xs) { return step(xs); }), gradients(loss)));
+  auto step = compile(loss_of_rows, exact().with_memory_share(0.5).with_remote_cache(url));
+  EXPECT_TRUE(same_bits(gradients_of_rows([&](const List& xs) { return step(xs); }),
+                        gradients_of_rows(loss_of_rows)));
   const auto report = step.report();
   EXPECT_EQ(report.eager_calls, 0);
   const auto& program = report.programs.at(0);
@@ -73,13 +59,10 @@ class RemoteProcesses : public ::testing::Test {
   // What the process printed; empty if it failed. `caches`: its folder.
   std::string train(const std::string& caches, const std::string& plan,
                     const std::string& environment = "ANTEGRAD_REMOTE_CACHE_KEY=ours") const {
-    const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
-    const auto command = "ANTEGRAD_TEST_REMOTE=" + server_.url() + " ANTEGRAD_TEST_PLAN='" + plan +
-                         "' XDG_CACHE_HOME=" + caches + " " + environment + " '" + self +
-                         "' --gtest_filter=RemoteProcess.TrainsInAProcessOfItsOwn > " +
-                         (folder_ / "log") + " 2>&1";
-    const int status = std::system(command.c_str());
-    EXPECT_EQ(status, 0) << command << "\n" << text_of(folder_ / "log");
+    const auto all = "ANTEGRAD_TEST_REMOTE=" + server_.url() + " ANTEGRAD_TEST_PLAN='" + plan +
+                     "' XDG_CACHE_HOME=" + caches + " " + environment;
+    const int status = run_test("RemoteProcess.TrainsInAProcessOfItsOwn", all, folder_ / "log");
+    EXPECT_EQ(status, 0) << all << "\n" << text_of(folder_ / "log");
     return text_of(folder_ / "log");
   }
   std::string caches(const std::string& name) const { return folder_ / name; }

@@ -22,12 +22,19 @@
 
 namespace antegrad::testing {
 
-/// A socket that listens on 127.0.0.1, and its port.
-inline std::pair<int, uint16_t> listening_socket() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+/// 127.0.0.1 with a port; 0 for any.
+inline sockaddr_in loopback(uint16_t port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(port);
+  return address;
+}
+
+/// A socket that listens on 127.0.0.1, and its port.
+inline std::pair<int, uint16_t> listening_socket() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  auto address = loopback(0);
   socklen_t length = sizeof(address);
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (::bind(socket, any, length) != 0 || ::listen(socket, 8) != 0 ||
@@ -98,12 +105,9 @@ class RedisServer {
  private:
   bool answers() const {
     const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port_);
+    const auto address = loopback(port_);
     const bool connected =
-        ::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+        ::connect(socket, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
     ::close(socket);
     return connected;
   }

@@ -1,0 +1,43 @@
+#pragma once
+
+/// \file
+/// Shared by tests that train in processes of their own: this program again, with one test.
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <string>
+
+#include "training.h"
+
+namespace antegrad::testing {
+
+inline std::string text_of(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Its exit status. `environment`: assignments, and commands that run it.
+inline int run_test(const std::string& test, const std::string& environment,
+                    const std::string& log) {
+  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const auto command =
+      environment + " '" + self + "' --gtest_filter=" + test + " > " + log + " 2>&1";
+  return std::system(command.c_str());  // NOLINT
+}
+
+/// A loss with sums of rows and of all elements.
+inline at::Tensor loss_of_rows(const List& xs) {
+  const auto normal = at::layer_norm(xs[0], {xs[1].size(0)}, xs[1]);
+  return (normal.sigmoid() * xs[0].exp()).sum() + at::softmax(xs[0], -1).square().mean();
+}
+
+/// Of that loss, or a compiled one, always on the same data.
+inline List gradients_of_rows(const std::function<at::Tensor(const List&)>& loss) {
+  at::manual_seed(0);
+  return trained(loss, List{leaf({33, 65}), leaf({65})});
+}
+
+}  // namespace antegrad::testing
