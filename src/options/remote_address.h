@@ -10,10 +10,10 @@
 namespace antegrad {
 
 struct RemoteAddress {
-  std::string host;
+  std::string host = {};
   uint16_t port = 6379;
   bool tls = false;
-  std::string user;  ///< empty: the server's default user
+  std::string user = {};  ///< empty: the server's default user
   int database = 0;
   std::chrono::milliseconds time_limit{2000};  ///< for connecting, and for each request
   friend bool operator==(const RemoteAddress&, const RemoteAddress&) = default;
