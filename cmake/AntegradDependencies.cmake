@@ -61,6 +61,17 @@ if(ANTEGRAD_REMOTE_CACHE STREQUAL "ON" OR (ANTEGRAD_REMOTE_CACHE STREQUAL "AUTO"
   endif()
 endif()
 
+# Process groups of the CPU. Headers only: the code is in libtorch.
+if(ANTEGRAD_TORCH_PARTS AND NOT ANTEGRAD_PORTABLE)
+  find_path(ANTEGRAD_GLOO_INCLUDE gloo/transport/device.h)
+  mark_as_advanced(ANTEGRAD_GLOO_INCLUDE)
+  if(ANTEGRAD_GLOO_INCLUDE)
+    set(antegrad_gloo ON)
+  else()
+    message(STATUS "Without process groups of the CPU: no headers of Gloo")
+  endif()
+endif()
+
 if(ANTEGRAD_TORCH_PARTS)
   find_package(OpenMP REQUIRED COMPONENTS CXX)
   find_package(Threads REQUIRED)

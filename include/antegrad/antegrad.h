@@ -18,7 +18,9 @@
 #include <antegrad/memory.h>
 #include <antegrad/options.h>
 #include <antegrad/passes.h>
+#include <antegrad/process_group.h>
 #include <antegrad/remote_cache.h>
 #include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
+#include <antegrad/sharding.h>
 #include <antegrad/tree.h>

@@ -16,6 +16,8 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace antegrad {
 
@@ -140,6 +142,18 @@ class HookError : public Error {
 /// have used the old program.
 class HostStateError : public Error {
   using Error::Error;
+};
+
+/// The ranks of a ProcessGroup cannot go on together: one of them ended, does not answer, or runs
+/// something else; or the group cannot be joined. ranks() are the ones at fault, if they are known.
+class DistributedError : public Error {
+ public:
+  DistributedError(std::vector<int32_t> ranks, const ErrorText& text)
+      : Error(text), ranks_(std::move(ranks)) {}
+  const std::vector<int32_t>& ranks() const noexcept { return ranks_; }
+
+ private:
+  std::vector<int32_t> ranks_;
 };
 
 /// Options::check_against_eager found a difference between a program and eager mode.

@@ -32,7 +32,7 @@ bool any_empty(at::ArrayRef<c10::IValue> args) {
 std::optional<std::vector<shapes::Spec>> kernel_answer(const ops::OpEntry& entry,
                                                        at::ArrayRef<c10::IValue> args,
                                                        c10::Device device) {
-  if (entry.op.traits().effect) return std::nullopt;
+  if (entry.op.traits().effect || entry.op.traits().collective) return std::nullopt;
   // An index of zero into an empty tensor makes a CUDA device unusable for the process.
   if (!device.is_cpu() && any_empty(args)) return std::nullopt;
   NoWarnings quiet;

@@ -55,7 +55,7 @@ struct Part {
       const bool leads = std::ranges::any_of(node.outputs, [&](ValueId id) {
         return id != kNoValue && needed[id] && !known.contains(id);
       });
-      if (leads && node.op.traits().effect) {
+      if (leads && (node.op.traits().effect || node.op.traits().collective)) {
         refuse_question(op, "about what " + node.op.name() + " gives, which has effects");
       }
       return leads;

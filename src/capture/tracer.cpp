@@ -355,6 +355,8 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     recording.node.recompute = block.policy != nullptr && *block.policy
                                    ? (*block.policy)(entry.op.name())
                                    : Recompute::must_recompute;
+  } else if (phase == Phase::forward) {
+    recording.node.recompute = tag;
   }
   recording.node.args.reserve(count);
   for (size_t i = 0; i < count; ++i) take_argument(args[i], entry.args[i], recording);

@@ -24,6 +24,7 @@
 #include "capture/derivative.h"
 #include "capture/infer.h"
 #include "capture/numbers.h"
+#include "capture/placeholder.h"
 #include "capture/roots.h"
 #include "capture/stand_in.h"
 #include "graph/graph.h"
@@ -123,6 +124,8 @@ class Tracer final : public torch_compat::CarriedBase {
     const std::function<Recompute(std::string_view)>* policy = nullptr;  ///< null: recompute all
   };
   Block block;
+  /// Outside of checkpoints: what nodes say about their results.
+  Recompute tag = Recompute::as_decided;
   bool lazy_bits = false;            ///< whether some tensor was lazily conjugated or negated
   const InPlace* writing = nullptr;  ///< the in-place operator whose call is running
   /// The id of the node whose source line is wanted, and the line after the node was recorded. For
@@ -153,6 +156,7 @@ class Tracer final : public torch_compat::CarriedBase {
   Root& add_root(const at::Tensor& tensor, Source source);
   at::Tensor lift_new(const at::Tensor& tensor, Source source);
   at::Tensor lift_member(const at::Tensor& tensor, const SharedMemory& shared, Source source);
+  at::Tensor computed(const PlaceOf& place);
 
   std::vector<torch_compat::WeakNode> writers_;
   // Where a node of the forward was recorded: the stack, and the number of autograd nodes at that
@@ -170,6 +174,7 @@ class Tracer final : public torch_compat::CarriedBase {
   std::recursive_mutex mutex_;
   std::vector<Root> roots_;
   std::unordered_map<const c10::TensorImpl*, size_t> root_by_impl_;
+  std::unordered_map<const Placeholder*, std::vector<at::Tensor>> computed_;
   /// Real tensors without a source that share memory with a root, with their wrappers.
   std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> temporaries_;
 };

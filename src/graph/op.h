@@ -71,6 +71,9 @@ struct OpTraits {
   bool question = false;
   /// communicates with other ranks [the same as `effect`]
   bool collective = false;
+  /// collective: all ranks repeat, merge and leave out its calls alike, so each may do so like with
+  /// a computation [the same]
+  bool agreed = false;
   /// writes an input (only in-place programs after planning) [the same]
   bool mutates = false;
   /// writes running statistics in training, which its schema hides [capture: a twin]
@@ -99,10 +102,10 @@ struct OpTraits {
   bool fusible() const { return fuses || pointwise || view || factory || (known && !reads_data); }
 
   /// Whether a run changes more than its outputs: outside state (`effect`), ranks that wait for it
-  /// (`collective`), or the memory of an input (`mutates`). Such a node runs even if nothing reads
+  /// (`collective` and not `agreed`), or the memory of an input (`mutates`). Such a node runs even if nothing reads
   /// its outputs, never runs twice, and is not merged with another one. Advancing a generator is
   /// not a side effect; tokens express it.
-  bool has_side_effects() const { return effect || collective || mutates; }
+  bool has_side_effects() const { return effect || (collective && !agreed) || mutates; }
   /// Whether a second run on the same inputs gives the same bits and changes nothing. For operators
   /// that are not `known` this is a guess.
   bool repeatable() const { return deterministic && !random && !has_side_effects(); }

@@ -45,7 +45,7 @@ bool is_empty(const TensorMeta& meta) {
 }
 
 bool may_run(const Graph& graph, const Node& node) {
-  if (node.op.traits().has_side_effects()) return false;
+  if (node.op.traits().has_side_effects() || node.op.traits().collective) return false;
   const auto& entry = ops::entry_of(node.op);
   const auto device = device_of(graph, node);
   if (ops::trial_data_of(entry, device) == TrialData::unknown) return false;

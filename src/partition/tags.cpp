@@ -5,9 +5,10 @@
 namespace antegrad {
 Tags::Tags(const Graph& joint)
     : around_(joint.blocks), home_(joint.values.size(), -1), interior_(joint.values.size(), false) {
-  any_ = std::ranges::any_of(
-      joint.nodes, [](const Node& node) { return node.recompute != Recompute::as_decided; });
-  if (!any_) return;
+  const auto is_tagged = [](const Node& node) { return node.recompute != Recompute::as_decided; };
+  any_ = std::ranges::any_of(joint.nodes,
+                             [&](const Node& node) { return is_tagged(node) && node.block >= 0; });
+  if (std::ranges::none_of(joint.nodes, is_tagged)) return;
   for (const Node& node : joint.nodes) {
     for (const ValueId id : node.outputs) {
       if (id != kNoValue) home_[id] = node.block;
@@ -33,7 +34,7 @@ Tags::Tags(const Graph& joint)
     const bool again = node.recompute == Recompute::must_recompute && node.repeatable();
     for (const ValueId id : node.outputs) {
       if (id == kNoValue || joint.value(id).kind == ValueKind::token) continue;
-      interior_[id] = again && home_[id] >= 0;
+      interior_[id] = again && (home_[id] >= 0 || node.block < 0);
     }
   }
 }

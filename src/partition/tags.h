@@ -6,7 +6,8 @@
 /// A value that a checkpoint recomputes is *interior* if only nodes of the checkpoint read it in
 /// the forward: it is never saved. Values that leave the outermost checkpoint are saved if the
 /// backward needs them, so each checkpoint starts from the results of earlier ones. Values that
-/// must not be computed twice are saved too.
+/// must not be computed twice are saved too. A node that must be recomputed and belongs to no
+/// checkpoint (a gather of sharded parameters) is interior wherever it is read.
 
 #include <cstdint>
 #include <vector>
@@ -20,7 +21,7 @@ class Tags {
  public:
   explicit Tags(const Graph& joint);
 
-  /// Whether there is any tag at all.
+  /// Whether there is a tag of a checkpoint.
   bool any() const { return any_; }
   /// Whether a value is recomputed and never saved.
   bool is_interior(ValueId id) const { return interior_[id]; }

@@ -31,5 +31,6 @@ extern const Family embedding_loss_family;
 extern const Family attention_family;
 extern const Family indexing_family;
 extern const Family own_family;
+extern const Family collective_family;
 
 }  // namespace antegrad::shapes

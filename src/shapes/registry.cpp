@@ -11,7 +11,7 @@ constexpr const Family* kFamilies[] = {
     &pointwise_family, &special_family,   &matmul_family,         &view_family,
     &factory_family,   &reduction_family, &norm_family,           &convolution_family,
     &pooling_family,   &image_family,     &embedding_loss_family, &attention_family,
-    &indexing_family,  &own_family,
+    &indexing_family,  &own_family,       &collective_family,
 };
 
 std::unordered_map<std::string_view, Function> index_by_name() {

@@ -1,0 +1,104 @@
+#pragma once
+
+/// \file
+/// Fully sharded training: each rank holds a part of the parameters, their gradients and the
+/// optimizer's state (docs/distributed.md).
+
+#include <ATen/core/Tensor.h>
+#include <antegrad/process_group.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace antegrad {
+
+struct ShardOptions {
+  /// The dtype in which parameters are gathered and computed with; none for their own.
+  std::optional<at::ScalarType> gather_dtype = std::nullopt;
+  /// The dtype in which gradients are added up; none for that in which they are computed.
+  std::optional<at::ScalarType> reduce_dtype = std::nullopt;
+  /// Whether the backward gathers parameters again, so that the memory is free between. Otherwise
+  /// they are kept from forward to backward.
+  bool regather = true;
+  /// Whether rank 0's parameters and buffers become those of all ranks. Otherwise they must be
+  /// equal already.
+  bool broadcast = true;
+};
+
+namespace detail {
+class ShardUnit;
+}
+
+/// A module whose parameters are sharded over a group. A value; copies share it.
+///
+/// The parameters of the module have no memory any more. Compiled callables gather them where they
+/// are used, and add their gradients up over the ranks: what arrives in `.grad` of parameters() is
+/// this rank's part of the mean over the ranks. Eager code that reads a parameter gets an error,
+/// except within unsharded().
+///
+/// As thread-safe as a module.
+class Sharded {
+ public:
+  /// This rank's parts, one flat tensor for each unit and kind of parameter: leaves for an
+  /// optimizer whose arithmetic is elementwise (SGD, Adam, AdamW). Those of frozen parameters do not
+  /// require grad.
+  const std::vector<at::Tensor>& parameters() const { return parameters_; }
+  const ProcessGroup& group() const { return group_; }
+
+  /// The parameters of one flat tensor.
+  struct Part {
+    std::vector<std::string> names = {};  ///< in the order of their elements
+    int64_t elements = 0;                 ///< of all parameters, without padding
+    int64_t elements_here = 0;            ///< of this rank, with padding
+  };
+  std::vector<Part> parts() const;
+
+  /// Scales the gradients of parameters() so that the 2-norm of all, over all ranks, is at most
+  /// `max_norm`, as torch::nn::utils::clip_grad_norm_. Returns the norm before. A collective.
+  double clip_grad_norm_(double max_norm) const;
+
+  /// The parameters have their memory and values for its lifetime, on every rank: for evaluation in
+  /// eager mode, saving, looking. Afterwards each rank keeps its part of what is there then. A
+  /// collective. Must not be alive while a compiled callable that uses the module runs or is
+  /// captured.
+  class Unsharded {
+   public:
+    ~Unsharded();
+    Unsharded(Unsharded&&) noexcept = default;
+    Unsharded& operator=(Unsharded&&) = delete;
+
+   private:
+    friend class Sharded;
+    explicit Unsharded(std::vector<std::shared_ptr<detail::ShardUnit>> units);
+    std::vector<std::shared_ptr<detail::ShardUnit>> units_;
+  };
+  [[nodiscard]] Unsharded unsharded() const { return Unsharded(units_); }
+
+ private:
+  friend Sharded fully_shard(torch::nn::Module&, const ProcessGroup&, const ShardOptions&);
+  Sharded(ProcessGroup group, std::vector<std::shared_ptr<detail::ShardUnit>> units);
+
+  ProcessGroup group_;
+  std::vector<std::shared_ptr<detail::ShardUnit>> units_;
+  std::vector<at::Tensor> parameters_;
+};
+
+/// Shards the parameters of a module over a group. Parameters that are sharded already stay as they
+/// are, so call it for inner modules first: each call makes a unit, whose parameters are gathered
+/// and freed together. The result of the outermost call has them all. A collective.
+///
+/// `module` must outlive nothing: the result keeps the parameters. Throws InputError, with all
+/// parameters unchanged on this rank, for parameters that share memory with other tensors, are not
+/// contiguous, have gradients, or are on several devices, and for a module without parameters.
+Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
+                    const ShardOptions& options = {});
+
+}  // namespace antegrad

@@ -1,0 +1,41 @@
+#pragma once
+
+/// \file
+/// Tensors without memory that captures replace by computed ones: parameters whose values are
+/// gathered where they are used.
+
+#include <ATen/core/Tensor.h>
+#include <antegrad/recompute.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace antegrad::capture {
+
+/// What some tensors stand for.
+class Placeholder {
+ public:
+  virtual ~Placeholder() = default;
+  /// The tensors in whose places captures put them. Called once in each run of a capture, when the
+  /// callable first uses one of them, with autograd on. As thread-safe as the callable.
+  virtual std::vector<at::Tensor> compute() = 0;
+  /// What nodes that compute() records say about their results.
+  virtual Recompute recompute() const = 0;
+};
+
+/// One of them.
+struct PlaceOf {
+  std::shared_ptr<Placeholder> what;
+  size_t index = 0;  ///< in what compute() returns
+};
+
+/// Exchanges the storage of a tensor for one without memory, which holds `place`. Sizes, strides
+/// and device stay. Reading its data is an error of libtorch from then on.
+void make_placeholder(const at::Tensor& tensor, PlaceOf place);
+
+/// What a tensor stands for; null for an ordinary one.
+const PlaceOf* placeholder_of(const at::Tensor& tensor);
+
+}  // namespace antegrad::capture

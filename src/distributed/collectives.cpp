@@ -1,0 +1,257 @@
+#include "distributed/collectives.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <antegrad/error.h>
+#include <c10/core/StorageImpl.h>
+#include <fmt/format.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace antegrad::distributed {
+namespace {
+
+using Work = GroupState::Work;
+
+int64_t bytes(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
+
+// --- collectives that run, by the storage of their results
+// ------------------------------------------
+
+class Running {
+ public:
+  static Running& of_process() {
+    static auto* const running = new Running();
+    return *running;
+  }
+
+  void add(const at::Tensor& result, const char* what, std::shared_ptr<GroupState> group,
+           Work work) {
+    const std::lock_guard lock(mutex_);
+    // Of programs that failed between start and wait.
+    std::erase_if(by_storage_, [](const auto& entry) { return entry.second.storage.expired(); });
+    auto* const storage = result.storage().unsafeGetStorageImpl();
+    by_storage_.insert_or_assign(storage, Entry{result.storage().getWeakStorageImpl(), what,
+                                                std::move(group), std::move(work)});
+  }
+
+  /// Waits, if it runs.
+  void wait(const at::Tensor& result) {
+    std::unique_lock lock(mutex_);
+    const auto found = by_storage_.find(result.storage().unsafeGetStorageImpl());
+    if (found == by_storage_.end()) return;
+    const auto entry = std::move(found->second);
+    by_storage_.erase(found);
+    lock.unlock();
+    entry.group->wait(entry.what, entry.work);
+  }
+
+ private:
+  struct Entry {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // its address is not used again meanwhile
+    const char* what;
+    std::shared_ptr<GroupState> group;
+    Work work;
+  };
+  std::mutex mutex_;
+  std::unordered_map<const c10::StorageImpl*, Entry> by_storage_;
+};
+
+// --- operators -----------------------------------------------------------------------------------
+
+at::Tensor run_all_gather(const at::Tensor& shard, int64_t ranks, std::string name) {
+  auto group = find_group(name);
+  auto input = shard.contiguous();
+  auto result = at::empty({ranks * input.numel()}, input.options());
+  auto work =
+      group->start("all_gather", bytes(result), input.device().type(),
+                   [&](c10d::Backend& backend) { return backend._allgather_base(result, input); });
+  Running::of_process().add(result, "all_gather", std::move(group), std::move(work));
+  return result;
+}
+
+at::Tensor run_all_to_all(const at::Tensor& parts, int64_t ranks, std::string name) {
+  auto group = find_group(name);
+  auto input = parts.contiguous();
+  auto result = at::empty({ranks, input.numel() / ranks}, input.options());
+  std::vector<int64_t> even;
+  auto flat = result.view({-1});
+  auto work = group->start(
+      "all_to_all", bytes(result), input.device().type(),
+      [&](c10d::Backend& backend) { return backend.alltoall_base(flat, input, even, even); });
+  Running::of_process().add(result, "all_to_all", std::move(group), std::move(work));
+  return result;
+}
+
+at::Tensor run_wait(const at::Tensor& started, const at::Tensor& /*source*/) {
+  Running::of_process().wait(started);
+  return started;
+}
+
+at::Tensor run_pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
+                    at::ScalarType dtype) {
+  auto result = at::empty({elements}, parts[0].options().dtype(dtype));
+  int64_t end = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto count = parts[i].numel();
+    if (offsets[i] > end) result.slice(0, end, offsets[i]).zero_();
+    result.slice(0, offsets[i], offsets[i] + count).view(parts[i].sizes()).copy_(parts[i]);
+    end = offsets[i] + count;
+  }
+  if (end < elements) result.slice(0, end, elements).zero_();
+  return result;
+}
+
+void run_agree(std::string name, std::string text) { agree(*find_group(name), text); }
+
+// --- agreement -----------------------------------------------------------------------------------
+
+int64_t hash_of(const std::string& text) {
+  uint64_t hash = 1469598103934665603ULL;  // FNV-1a
+  for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 1099511628211ULL;
+  return static_cast<int64_t>(hash);
+}
+
+/// What each rank has, of equal numbers of elements.
+at::Tensor gathered(GroupState& group, const at::Tensor& mine) {
+  auto input = mine;
+  auto result = at::empty({group.size * mine.numel()}, mine.options());
+  const auto work = group.start("agree", 0, mine.device().type(), [&](c10d::Backend& backend) {
+    return backend._allgather_base(result, input);
+  });
+  group.wait("agree", work);
+  return result;
+}
+
+std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine) {
+  auto length = at::zeros({1}, at::kLong);
+  *length.mutable_data_ptr<int64_t>() = static_cast<int64_t>(mine.size());
+  const auto lengths = gathered(group, length);
+  const auto* const count = lengths.const_data_ptr<int64_t>();
+  const auto longest = *std::max_element(count, count + group.size);
+  auto padded = at::zeros({longest + 1}, at::kChar);
+  std::copy(mine.begin(), mine.end(), padded.mutable_data_ptr<int8_t>());
+  const auto all = gathered(group, padded);
+  const auto* const text = reinterpret_cast<const char*>(all.const_data_ptr<int8_t>());
+  std::vector<std::string> texts;
+  for (int32_t rank = 0; rank < group.size; ++rank) {
+    texts.emplace_back(text + rank * (longest + 1), count[rank]);
+  }
+  return texts;
+}
+
+std::string line_at(const std::string& text, size_t at) {
+  if (at >= text.size()) return "its end";
+  const auto begin = text.rfind('\n', at == 0 ? 0 : at - 1);
+  const auto from = begin == std::string::npos ? 0 : begin + 1;
+  return "\"" + text.substr(from, text.find('\n', from) - from) + "\"";
+}
+
+[[noreturn]] void report_difference(GroupState& group, const std::string& mine) {
+  const auto texts = texts_of_all(group, mine);
+  // Most ranks are right; with two, rank 0 is.
+  const auto count = [&](const std::string& text) {
+    return std::count(texts.begin(), texts.end(), text);
+  };
+  const auto& usual =
+      *std::max_element(texts.begin(), texts.end(),
+                        [&](const auto& a, const auto& b) { return count(a) < count(b); });
+  std::vector<int32_t> others;
+  for (int32_t rank = 0; rank < group.size; ++rank) {
+    if (texts[rank] != usual) others.push_back(rank);
+  }
+  if (others.empty()) others.push_back(0);  // equal hashes would not have come here
+  const auto& other = texts[others[0]];
+  const auto at = static_cast<size_t>(
+      std::mismatch(usual.begin(), usual.end(), other.begin(), other.end()).first - usual.begin());
+  throw DistributedError(
+      others,
+      {fmt::format("{} on all ranks of group \"{}\"", line_at(usual, at), group.name),
+       fmt::format("{} on rank {}", line_at(other, at), others[0]),
+       "give all ranks the same model, options, version, and sizes of parameters, and let them "
+       "call compiled callables in the same order"});
+}
+
+}  // namespace
+
+void agree(GroupState& group, const std::string& text) {
+  if (group.size == 1) return;
+  auto mine = at::zeros({1}, at::kLong);
+  *mine.mutable_data_ptr<int64_t>() = hash_of(text);
+  const auto all = gathered(group, mine);
+  const auto* const hashes = all.const_data_ptr<int64_t>();
+  const bool same =
+      std::all_of(hashes, hashes + group.size, [&](int64_t hash) { return hash == hashes[0]; });
+  if (!same) report_difference(group, text);
+}
+
+void all_reduce(GroupState& group, at::Tensor& tensor) {
+  std::vector<at::Tensor> tensors = {tensor};
+  const auto work = group.start("all_reduce", bytes(tensor), tensor.device().type(),
+                                [&](c10d::Backend& backend) { return backend.allreduce(tensors); });
+  group.wait("all_reduce", work);
+}
+
+void broadcast(GroupState& group, at::Tensor& tensor, int64_t from) {
+  std::vector<at::Tensor> tensors = {tensor};
+  c10d::BroadcastOptions options;
+  options.rootRank = from;
+  const auto work =
+      group.start("broadcast", bytes(tensor), tensor.device().type(),
+                  [&](c10d::Backend& backend) { return backend.broadcast(tensors, options); });
+  group.wait("broadcast", work);
+}
+
+at::Tensor all_gather(const at::Tensor& shard, const GroupState& group) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("antegrad::all_gather", "")
+                             .typed<at::Tensor(const at::Tensor&, int64_t, std::string)>();
+  return op.call(shard, group.size, group.name);
+}
+
+at::Tensor all_to_all(const at::Tensor& parts, const GroupState& group) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("antegrad::all_to_all", "")
+                             .typed<at::Tensor(const at::Tensor&, int64_t, std::string)>();
+  return op.call(parts, group.size, group.name);
+}
+
+at::Tensor wait(const at::Tensor& started, const at::Tensor& source) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("antegrad::wait", "")
+                             .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>();
+  return op.call(started, source);
+}
+
+at::Tensor pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
+                at::ScalarType dtype) {
+  static const auto op =
+      c10::Dispatcher::singleton()
+          .findSchemaOrThrow("antegrad::pack", "")
+          .typed<at::Tensor(at::TensorList, at::IntArrayRef, int64_t, at::ScalarType)>();
+  return op.call(parts, offsets, elements, dtype);
+}
+
+TORCH_LIBRARY_FRAGMENT(antegrad, m) {
+  m.def("all_gather(Tensor shard, int ranks, str group) -> Tensor");
+  m.def("all_to_all(Tensor parts, int ranks, str group) -> Tensor");
+  m.def("wait(Tensor started, Tensor source) -> Tensor");
+  m.def("pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor");
+  m.def("agree(str group, str collectives) -> ()");
+}
+TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
+  m.impl("all_gather", &run_all_gather);
+  m.impl("all_to_all", &run_all_to_all);
+  m.impl("wait", &run_wait);
+  m.impl("pack", &run_pack);
+  m.impl("agree", &run_agree);
+}
+
+}  // namespace antegrad::distributed

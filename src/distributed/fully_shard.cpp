@@ -1,0 +1,159 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <antegrad/sharding.h>
+#include <c10/core/ScalarType.h>
+#include <fmt/format.h>
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "distributed/collectives.h"
+#include "distributed/shard_unit.h"
+
+namespace antegrad {
+
+namespace {
+
+using detail::ShardUnit;
+using Units = std::vector<std::shared_ptr<ShardUnit>>;
+using Named = std::pair<std::string, at::Tensor>;
+
+/// Null, or why it cannot be sharded.
+const char* why_not(const at::Tensor& parameter) {
+  if (!parameter.is_leaf()) return "one that is no leaf";
+  if (!parameter.is_floating_point()) return "one that has no floating-point dtype";
+  if (!parameter.is_contiguous() || parameter.storage_offset() != 0) {
+    return "one that is not contiguous, or a view";
+  }
+  if (parameter.storage().use_count() > 1) return "one that shares its memory with another tensor";
+  if (parameter.grad().defined()) return "one that has a gradient";
+  return nullptr;
+}
+
+void check(const std::string& name, const Named& first, const at::Tensor& parameter) {
+  if (const char* const found = why_not(parameter)) {
+    throw InputError(ErrorText{
+        "parameters that are contiguous leaves with memory of their own, "
+        "without gradients",
+        fmt::format("the parameter {}, {}", name, found), "shard a module before it is used"});
+  }
+  if (parameter.device() != first.second.device()) {
+    throw InputError(ErrorText{fmt::format("parameters on one device ({} is on {})", first.first,
+                                           first.second.device().str()),
+                               fmt::format("{} on {}", name, parameter.device().str()),
+                               "move the module to one device"});
+  }
+}
+
+// The units of parameters that are sharded already, and the other parameters.
+std::pair<Units, std::vector<Named>> find_parameters(const torch::nn::Module& module) {
+  Units known;
+  std::vector<Named> others;
+  std::set<const c10::TensorImpl*> seen;
+  for (const auto& named : module.named_parameters()) {
+    const auto& parameter = named.value();
+    if (!parameter.defined() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
+    if (const auto* place = capture::placeholder_of(parameter)) {
+      auto unit = std::dynamic_pointer_cast<ShardUnit>(place->what);
+      if (std::ranges::find(known, unit) == known.end()) known.push_back(std::move(unit));
+      continue;
+    }
+    check(named.key(), others.empty() ? Named(named.key(), parameter) : others.front(), parameter);
+    others.emplace_back(named.key(), parameter);
+  }
+  return {std::move(known), std::move(others)};
+}
+
+// One for each dtype, and frozen ones apart.
+Units units_of(const std::vector<Named>& parameters, const ProcessGroup& group,
+               const ShardOptions& options) {
+  std::vector<std::pair<std::pair<at::ScalarType, bool>, std::vector<Named>>> kinds;
+  for (const auto& named : parameters) {
+    const std::pair kind(named.second.scalar_type(), named.second.requires_grad());
+    auto same = std::ranges::find(kinds, kind, [](const auto& entry) { return entry.first; });
+    if (same == kinds.end()) same = kinds.insert(same, {kind, {}});
+    same->second.push_back(named);
+  }
+  Units units;
+  for (const auto& [kind, of_kind] : kinds) {
+    units.push_back(std::make_shared<ShardUnit>(group, options, of_kind));
+  }
+  return units;
+}
+
+void broadcast_buffers(const torch::nn::Module& module, const ProcessGroup& group) {
+  const at::NoGradGuard no_grad;
+  for (const auto& named : module.named_buffers()) {
+    if (!named.value().defined() || named.value().numel() == 0) continue;
+    auto whole = named.value().contiguous();
+    distributed::broadcast(*group.state(), whole, /*from=*/0);
+    if (!whole.is_same(named.value())) named.value().copy_(whole);
+  }
+}
+
+}  // namespace
+
+Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
+                    const ShardOptions& options) {
+  auto [units, others] = find_parameters(module);
+  const auto made = units_of(others, group, options);
+  if (units.empty() && made.empty()) {
+    throw InputError(ErrorText{"a module with parameters", module.name() + " without", ""});
+  }
+  std::string text;
+  for (const auto& unit : made) text += unit->text();
+  distributed::agree(*group.state(), text);
+  for (const auto& unit : made) unit->make_shard();
+  if (options.broadcast && group.size() > 1) broadcast_buffers(module, group);
+  units.insert(units.end(), made.begin(), made.end());
+  return Sharded(group, std::move(units));
+}
+
+Sharded::Sharded(ProcessGroup group, Units units)
+    : group_(std::move(group)), units_(std::move(units)) {
+  for (const auto& unit : units_) parameters_.push_back(unit->shard());
+}
+
+std::vector<Sharded::Part> Sharded::parts() const {
+  std::vector<Part> parts;
+  for (const auto& unit : units_) {
+    Part part{.elements_here = unit->elements_here()};
+    for (const auto& member : unit->members()) {
+      part.names.push_back(member.name);
+      part.elements += member.elements();
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+double Sharded::clip_grad_norm_(double max_norm) const {
+  const at::NoGradGuard no_grad;
+  auto squares = at::zeros({1}, at::kDouble);
+  for (const auto& shard : parameters_) {
+    const auto& gradient = shard.grad();
+    if (!gradient.defined()) continue;
+    squares += gradient.pow(2).sum(at::kDouble).to(at::kCPU);
+  }
+  if (group_.size() > 1) distributed::all_reduce(*group_.state(), squares);
+  const double norm = std::sqrt(squares.item<double>());
+  const double scale = max_norm / (norm + 1e-6);
+  if (scale >= 1) return norm;
+  for (const auto& shard : parameters_) {
+    if (shard.grad().defined()) shard.mutable_grad().mul_(scale);
+  }
+  return norm;
+}
+
+Sharded::Unsharded::Unsharded(Units units) : units_(std::move(units)) {
+  for (const auto& unit : units_) unit->restore();
+}
+
+Sharded::Unsharded::~Unsharded() {
+  for (const auto& unit : units_) unit->take_back();
+}
+
+}  // namespace antegrad

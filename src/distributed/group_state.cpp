@@ -1,0 +1,123 @@
+#include "distributed/group_state.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <unordered_map>
+#include <utility>
+
+namespace antegrad {
+
+namespace {
+
+/// How long ranks may take to report the failure that others have seen.
+constexpr std::chrono::milliseconds kPatience{5000};
+
+std::string text_of(const std::exception& error) {
+  const auto* c10 = dynamic_cast<const c10::Error*>(&error);
+  return c10 == nullptr ? error.what() : c10->what_without_backtrace();
+}
+
+}  // namespace
+
+ProcessGroup::State::State(c10::intrusive_ptr<c10d::ProcessGroup> c10d_group,
+                           std::string group_name,
+                           std::unique_ptr<distributed::Heartbeat> heartbeat)
+    : group(std::move(c10d_group)),
+      name(std::move(group_name)),
+      rank(group->getRank()),
+      size(group->getSize()),
+      heartbeat_(std::move(heartbeat)) {}
+
+auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType device,
+                                const std::function<Work(c10d::Backend&)>& begin) -> Work {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_.empty()) {
+      throw DistributedError(at_fault_, {fmt::format("a group in which {} can run", what),
+                                         fmt::format("one that failed before: {}", failure_),
+                                         "start the processes again"});
+    }
+  }
+  collectives_.fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  try {
+    return begin(*group->getBackend(device));
+  } catch (const std::exception& error) {
+    fail(what, text_of(error));
+  }
+}
+
+void ProcessGroup::State::wait(const char* what, const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  try {
+    work->wait();
+  } catch (const std::exception& error) {
+    fail(what, text_of(error));
+  }
+  waited_.fetch_add((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
+                    std::memory_order_relaxed);
+}
+
+void ProcessGroup::State::fail(const char* what, const std::string& why) {
+  auto ranks = heartbeat_ ? heartbeat_->ranks_at_fault(kPatience) : std::vector<int32_t>();
+  const auto first_line = why.substr(0, why.find('\n'));
+  const auto who =
+      ranks.empty() ? std::string("a rank")
+                    : fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
+  const auto found = fmt::format("that {} did not (rank {} saw: {})", who, rank, first_line);
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_.empty()) {
+      failure_ = found;
+      at_fault_ = ranks;
+    }
+  }
+  throw DistributedError(
+      std::move(ranks),
+      {fmt::format("all {} ranks of group \"{}\" to take part in {}", size, name, what), found,
+       "look at what that rank printed; start all of them again, from the last checkpoint"});
+}
+
+GroupStats ProcessGroup::State::stats() const {
+  return {collectives_.load(), bytes_.load(), static_cast<double>(waited_.load()) * 1e-6};
+}
+
+namespace distributed {
+namespace {
+
+struct Groups {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::weak_ptr<GroupState>> by_name;
+
+  static Groups& of_process() {
+    static auto* const groups = new Groups();
+    return *groups;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<GroupState> find_group(const std::string& name) {
+  auto& groups = Groups::of_process();
+  {
+    const std::lock_guard lock(groups.mutex);
+    const auto known = groups.by_name.find(name);
+    if (known != groups.by_name.end()) {
+      if (auto state = known->second.lock()) return state;
+    }
+  }
+  throw DistributedError({}, {"the group \"" + name + "\" of the program",
+                              "that this process has none of this name, or no longer",
+                              "keep the ProcessGroup, or what was sharded over it"});
+}
+
+void remember_group(const std::shared_ptr<GroupState>& state) {
+  auto& groups = Groups::of_process();
+  const std::lock_guard lock(groups.mutex);
+  groups.by_name[state->name] = state;
+}
+
+}  // namespace distributed
+}  // namespace antegrad

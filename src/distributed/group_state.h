@@ -1,0 +1,67 @@
+#pragma once
+
+/// \file
+/// What is behind ProcessGroup: c10d's group, and how a failure of it is explained.
+
+#include <ATen/core/Tensor.h>
+#include <antegrad/process_group.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "distributed/heartbeat.h"
+
+namespace antegrad {
+
+/// Thread-safe. Destroyed before static objects are, or never.
+struct ProcessGroup::State {
+  using Work = c10::intrusive_ptr<c10d::Work>;
+
+  /// `heartbeat` may be null: then nobody knows which rank a failure comes from.
+  State(c10::intrusive_ptr<c10d::ProcessGroup> group, std::string name,
+        std::unique_ptr<distributed::Heartbeat> heartbeat);
+
+  const c10::intrusive_ptr<c10d::ProcessGroup> group;
+  const std::string name;
+  const int32_t rank;
+  const int32_t size;
+
+  /// Starts a collective that hands over so many bytes. Throws DistributedError.
+  Work start(const char* what, int64_t bytes, c10::DeviceType device,
+             const std::function<Work(c10d::Backend&)>& begin);
+  /// Throws DistributedError.
+  void wait(const char* what, const Work& work);
+  GroupStats stats() const;
+
+ private:
+  [[noreturn]] void fail(const char* what, const std::string& why);
+
+  const std::unique_ptr<distributed::Heartbeat> heartbeat_;
+  std::atomic<int64_t> collectives_{0};
+  std::atomic<int64_t> bytes_{0};
+  std::atomic<int64_t> waited_{0};  // nanoseconds
+  std::mutex mutex_;
+  std::string failure_;  // guarded by mutex_; the first one, empty for none
+  std::vector<int32_t> at_fault_;
+};
+
+namespace distributed {
+
+using GroupState = ProcessGroup::State;
+
+/// The group that programs know by this name. Throws DistributedError if it is gone.
+std::shared_ptr<GroupState> find_group(const std::string& name);
+/// Lets find_group() find it, as long as it lives.
+void remember_group(const std::shared_ptr<GroupState>& state);
+
+}  // namespace distributed
+}  // namespace antegrad

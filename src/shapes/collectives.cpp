@@ -1,0 +1,75 @@
+/// \file
+/// Collectives: antegrad's own (distributed/collectives.h), and c10d's functional ones, whose
+/// kernels communicate whatever device they are called for.
+
+#include <numeric>
+
+#include "shapes/families.h"
+#include "shapes/layout.h"
+
+namespace antegrad::shapes {
+namespace {
+
+bool all_gather(Call& call) {
+  const auto& shard = call.tensor(0);
+  return call.returns(contiguous(shard, {call.integer(1) * shard.numel()}));
+}
+
+bool all_to_all(Call& call) {
+  const auto& parts = call.tensor(0);
+  const auto ranks = call.integer(1);
+  return call.returns(contiguous(parts, {ranks, parts.numel() / ranks}));
+}
+
+/// The first argument, which it returns.
+bool same(Call& call) { return call.returns(spec_of(call.tensor(0))); }
+
+bool pack(Call& call) {
+  auto packed = contiguous(call.arg(0).toTensorVector().at(0), {call.integer(2)});
+  packed.dtype = *call.dtype(3);
+  return call.returns(std::move(packed));
+}
+
+bool nothing(Call& call) { return call.returns(); }
+
+/// The first dimension of argument 0 becomes what `change` makes of it.
+template <class Change>
+bool with_first_dimension(Call& call, Change change) {
+  const auto& input = call.tensor(0);
+  if (input.dim() == 0) return false;
+  auto sizes = Dims(input.sizes().begin(), input.sizes().end());
+  sizes[0] = change(sizes[0]);
+  return call.returns(contiguous(input, sizes));
+}
+
+bool all_gather_into_tensor(Call& call) {
+  return with_first_dimension(call, [&](int64_t size) { return size * call.integer(1); });
+}
+
+bool reduce_scatter_tensor(Call& call) {
+  return with_first_dimension(call, [&](int64_t size) { return size / call.integer(2); });
+}
+
+bool all_to_all_single(Call& call) {
+  const auto sizes = call.arg(1).toDimVector();
+  return with_first_dimension(
+      call, [&](int64_t) { return std::accumulate(sizes.begin(), sizes.end(), int64_t(0)); });
+}
+
+}  // namespace
+
+constexpr Family collective_family = {
+    {"antegrad::all_gather", all_gather},
+    {"antegrad::all_to_all", all_to_all},
+    {"antegrad::wait", same},
+    {"antegrad::pack", pack},
+    {"antegrad::agree", nothing},
+    {"_c10d_functional::all_reduce", like_first},
+    {"_c10d_functional::broadcast", like_first},
+    {"_c10d_functional::all_gather_into_tensor", all_gather_into_tensor},
+    {"_c10d_functional::reduce_scatter_tensor", reduce_scatter_tensor},
+    {"_c10d_functional::all_to_all_single", all_to_all_single},
+    {"_c10d_functional::wait_tensor", same},
+};
+
+}  // namespace antegrad::shapes

@@ -1,0 +1,52 @@
+#pragma once
+
+/// \file
+/// Runs a test of this program in several processes that form a group.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace antegrad::testing {
+
+/// A port that is free now.
+uint16_t free_port();
+
+/// Processes of this program, each with one test: "DISABLED_Rank.Trains". Killed with this object,
+/// if they still run.
+class Ranks {
+ public:
+  using Environment = std::map<std::string, std::string>;
+
+  /// With what plain variables say, and `environment`.
+  Ranks(const std::string& test, int count, const Environment& environment = {});
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  void signal(int rank, int number) const;
+  /// Waits for all. Whether they ended within `limit`; those that did not are killed.
+  bool wait(std::chrono::seconds limit = std::chrono::seconds(240));
+  /// After wait(): its status as a shell would say it, 128 and more for signals.
+  int status(int rank) const { return status_[rank]; }
+  /// What it printed so far.
+  std::string output(int rank) const;
+  /// Waits until a rank printed this.
+  bool wait_for(int rank, const std::string& text,
+                std::chrono::seconds limit = std::chrono::seconds(120)) const;
+
+ private:
+  std::string folder_;
+  std::vector<pid_t> pids_;
+  std::vector<int> status_;
+};
+
+/// Runs the test on so many ranks, and expects that it passes on each.
+void expect_on_ranks(const std::string& test, int count,
+                     const Ranks::Environment& environment = {});
+
+}  // namespace antegrad::testing
