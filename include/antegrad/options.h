@@ -94,6 +94,10 @@ struct Options {
   /// How many offloaded tensors the backward fetches to a GPU ahead of their first use, so that
   /// copies overlap with computation; fewer where a memory budget has no room. At least 0.
   int64_t activation_reload_prefetch = 2;
+  /// How many gathers of sharded parameters are started ahead of the use of their results, so that
+  /// they overlap with computation, where a memory budget has room; with 1 or more, reductions also
+  /// end one later. Must be the same on all ranks. At least 0.
+  int64_t gather_prefetch = 1;
   Lowering lowering = Lowering::exact;
   /// Whether generated kernels also run where libtorch's were faster when both were compared. They
   /// may still take less memory.
@@ -217,6 +221,10 @@ struct Options {
   }
   Options& with_activation_reload_prefetch(int64_t value) {
     activation_reload_prefetch = value;
+    return *this;
+  }
+  Options& with_gather_prefetch(int64_t value) {
+    gather_prefetch = value;
     return *this;
   }
   Options& with_lowering(Lowering value) {

@@ -9,6 +9,7 @@
 #include "graph/compare.h"
 #include "log/log.h"
 #include "partition/split.h"
+#include "passes/collectives.h"
 #include "passes/dce.h"
 #include "passes/pass_list.h"
 
@@ -137,7 +138,9 @@ runtime::BackwardGraph BackwardVariants::make(const runtime::BackwardKey& key) {
 }
 
 runtime::BackwardGraph BackwardVariants::make_plain(const runtime::BackwardKey& key) {
-  return split(key, next_context());
+  auto made = split(key, next_context());
+  made.graph = agree_on_collectives(std::move(made.graph));
+  return made;
 }
 
 runtime::BackwardGraph BackwardVariants::split(const runtime::BackwardKey& key,
@@ -165,6 +168,7 @@ runtime::BackwardGraph BackwardVariants::split(const runtime::BackwardKey& key,
                                   "run the backward from all results"});
   }
   auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
+  backward = overlap_collectives(std::move(backward), usual_.gathers_ahead);
   auto tables = hooks::with_objects(joint->tables, usual_.hooks.objects);
   return {std::move(backward), std::move(tables), std::move(forward_values), {}};
 }

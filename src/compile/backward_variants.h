@@ -48,6 +48,7 @@ class BackwardVariants {
     hooks::CapturedHooks hooks;  ///< values that the forward packs and each backward unpacks
     std::shared_ptr<const CallPlan> plan;  ///< after hooks were applied
     LoweringRules lowering = {};
+    int64_t gathers_ahead = 0;  ///< overlap_collectives()
   };
 
   /// The joint graph of the usual form, to be kept. The graph as captured serves, since it is kept

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "partition/hooks/hooks.h"
+#include "passes/collectives.h"
 #include "passes/reinplace.h"
 
 namespace antegrad::compiler {
@@ -25,6 +26,10 @@ LoweredGraph finish(Graph graph, const ops::AttrTables& tables, const LoweringRu
   lowered.graph = run_pass(
       "reinplace", [&](Graph whole) { return reinplace(std::move(whole), donated); },
       std::move(graph), passes);
+  if (has_collectives(lowered.graph)) {
+    lowered.graph =
+        run_pass("agree_on_collectives", agree_on_collectives, std::move(lowered.graph), passes);
+  }
   return lowered;
 }
 

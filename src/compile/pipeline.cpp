@@ -26,6 +26,7 @@
 #include "options/words.h"
 #include "partition/hooks/hooks.h"
 #include "partition/hooks/prefetch.h"
+#include "passes/collectives.h"
 #include "passes/pass_list.h"
 #include "runtime/fork_gate.h"
 
@@ -48,6 +49,26 @@ Partition with_hooks(PlannedPartition& planned, const Options& options, const Pa
         return std::move(partition);
       },
       passes);
+}
+
+// How many gathers start ahead: as many as the option says, unless the budget has no room.
+int64_t overlap(Partition& partition, const PlannedPartition& planned, int64_t ahead,
+                const PassContext& passes) {
+  for (; ahead > 0; --ahead) {
+    auto moved = partition;
+    for (Graph* graph : {&moved.forward, &moved.backward}) {
+      *graph = run_pass(
+          "overlap_collectives",
+          [&](Graph whole) { return overlap_collectives(std::move(whole), ahead); },
+          std::move(*graph), passes);
+    }
+    const bool fits = !planned.budget ||
+                      simulate(moved, planned.choice.rules()).peak_bytes <= planned.budget->bytes;
+    if (!fits) continue;
+    partition = std::move(moved);
+    break;
+  }
+  return ahead;
 }
 
 // A folder for the dumps of one program, with its options: `folder` for the first program of this
@@ -99,6 +120,7 @@ struct Finished {
   IdMap<ValueId, bool> saved = {};         // before hooks
   std::map<ValueId, int32_t> packed = {};  // Partition::packed
   std::vector<RecomputedNode> recomputed = {};
+  int64_t gathers_ahead = 0;
   Partition before_kernels = {};  // with hooks; only if there is no budget, but kernels
   Partition partition = {};       // with hooks, and lowered
   ops::AttrTables tables = {};
@@ -119,6 +141,10 @@ Finished finish(PlannedPartition planned, bool records, const ToPlan& what,
   partition = with_hooks(made.planned, what.options, passes);
   made.tables = hooks::with_objects(what.tables, made.planned.hooks.objects);
   stages.end("hooks");
+  if (has_collectives(partition.forward) || has_collectives(partition.backward)) {
+    made.gathers_ahead = overlap(partition, made.planned, what.options.gather_prefetch, passes);
+    stages.end("overlap");
+  }
 
   const auto& rules = made.planned.lowering;
   if (!made.planned.budget && rules.lowering != Lowering::off) made.before_kernels = partition;
@@ -280,8 +306,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
                                 carry, captured.backward_error == nullptr},
                                passes, logs, stages);
   auto libraries = libraries_of(finished);
-  auto& [planned, record, saved, packed, recomputed, before_kernels, partition, tables, forward,
-         backward] = finished;
+  auto& [planned, record, saved, packed, recomputed, gathers_ahead, before_kernels, partition,
+         tables, forward, backward] = finished;
   before_kernels = {};
   if (planned.lowering.lowering != options.lowering) {
     forward.failure = "budget: no plan with generated kernels was found that keeps it";
@@ -292,7 +318,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw), std::move(kept),
       BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan,
-                              planned.lowering},
+                              planned.lowering, gathers_ahead},
       std::move(later.recapture), passes);
   runtime::ExecutableParts parts{options.name, plan, partition.forward, tables};
   if (!captured.backward_error) {

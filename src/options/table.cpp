@@ -162,6 +162,9 @@ constexpr OptionRow kRows[] = {
     {"activation_reload_prefetch", OptionGroup::partition, member<&Options::activation_reload_prefetch>(), kPartition, kInKey,
      "how many tensors that `offload_to_host` moved the backward fetches to a GPU ahead of their first use; fewer where a memory "
      "budget has no room", "saved-tensor-hooks.md#out-of-memory-and-back"},
+    {"gather_prefetch", OptionGroup::partition, member<&Options::gather_prefetch>(), kPartition, kInKey,
+     "how many gathers of sharded parameters are started ahead of the use of their results, so that they overlap with computation, where a "
+     "memory budget has room; with 1 or more, reductions also end one later. The same on all ranks", "distributed.md#overlap"},
 
     // ---- lowering
     {"lowering", OptionGroup::lowering, member<&Options::lowering>(), kLowering, kInKey,

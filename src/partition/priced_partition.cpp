@@ -43,7 +43,7 @@ void fix_what_runs_once(const Graph& joint, const std::vector<int64_t>& symbols,
     const Node& node = joint.nodes[operation.node];
     const bool generated = loops_of(joint, node, symbols) || row_loops_of(joint, node, symbols);
     const bool may_run_again = generated && std::ranges::none_of(node.inputs, is_callers);
-    if (may_run_again) continue;
+    if (may_run_again || is_never_saved(node)) continue;
     operation.again = false;
   }
 }

@@ -34,7 +34,7 @@ Tags::Tags(const Graph& joint)
     const bool again = node.recompute == Recompute::must_recompute && node.repeatable();
     for (const ValueId id : node.outputs) {
       if (id == kNoValue || joint.value(id).kind == ValueKind::token) continue;
-      interior_[id] = again && (home_[id] >= 0 || node.block < 0);
+      interior_[id] = (again && home_[id] >= 0) || is_never_saved(node);
     }
   }
 }

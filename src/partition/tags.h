@@ -16,6 +16,12 @@
 
 namespace antegrad {
 
+/// Whether a node must be recomputed and belongs to no checkpoint: its results are never saved, by
+/// any partitioner.
+inline bool is_never_saved(const Node& node) {
+  return node.recompute == Recompute::must_recompute && node.block < 0 && node.repeatable();
+}
+
 /// The graph may be destroyed afterwards.
 class Tags {
  public:

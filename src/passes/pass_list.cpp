@@ -45,13 +45,18 @@ constexpr PassRow kPassRows[] = {
      "on the simplified graph, so that the partitioner weighs the nodes that will run"},
     {"hooks", PassStage::split, kNeeded, "inlines packing of saved tensors into the forward and unpacking into the backward",
      "after split, which decides what is saved; before reinplace, which can then reuse the memory of packed tensors"},
+    {"overlap_collectives", PassStage::split, kOptional, "starts gathers early and ends reductions late",
+     "after split, which decides what is gathered again; before lower, whose kernels keep the order of other nodes"},
     {"lower", PassStage::finish_forward, kNeeded, "makes kernels of groups of nodes, with the option `lowering`",
      "after hooks, so that packing joins kernels; before reinplace, since groups consist of functional nodes"},
     {"reinplace", PassStage::finish_forward, kOptional, "lets nodes write into memory that is not read afterwards",
-     "last: nodes can no longer be moved once they write in place"},
+     "after all that moves nodes: they must stay once they write in place"},
+    {"agree_on_collectives", PassStage::finish_forward, kNeeded, "lets ranks compare which collectives they run",
+     "after all that could leave out or reorder one"},
     {"lower", PassStage::finish_backward, kNeeded, "the same", "for the same reasons"},
     {"reinplace", PassStage::finish_backward, kOptional, "the same; may also overwrite values that the call plan donates",
-     "last, for the same reason"},
+     "last but one, for the same reason"},
+    {"agree_on_collectives", PassStage::finish_backward, kNeeded, "the same", "for the same reason"},
 };
 // clang-format on
 

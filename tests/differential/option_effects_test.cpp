@@ -609,6 +609,7 @@ std::vector<Effect> calls() {
 /// other tests break a graph, plan for a GPU, and invent times.
 const std::map<std::string, std::string> kShownElsewhere = {
     {"activation_reload_prefetch", "Prefetch.StartsAsManyTensorsAheadAsWanted"},
+    {"gather_prefetch", "Overlap.StartsAsManyGathersAheadAsWanted"},
     {"keep_slow_kernels", "SlowKernels.StayOutUnlessTheyAreKept"},
     {"verify_graphs", "PassManager.NamesThePassThatBrokeTheGraph"},
 };

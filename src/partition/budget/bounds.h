@@ -66,7 +66,8 @@ class Bounds {
   }
   Key last_key() const { return static_cast<Key>(live_.size()) - 1; }
   bool may_run_again(int32_t value, Choice choice) const {
-    return choice != kSave && !problem_.value(value).always_saved && !problem_.value(value).result;
+    return !problem_.value(value).result && !problem_.value(value).always_saved &&
+           (choice != kSave || problem_.value(value).never_saved);
   }
   void hold(Key begin, Key end, int64_t bytes) {
     if (end < begin) return;

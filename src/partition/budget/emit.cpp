@@ -42,7 +42,7 @@ Partition emit(Graph joint, const Timetable& timetable) {
     const Value& value = problem.values[v];
     const auto index = static_cast<int32_t>(v);
     const bool of_forward = value.maker < problem.forward_count;
-    if (value.result || value.always_saved || is_kept(plan[v])) {
+    if (value.result || is_saved(value, plan[v])) {
       saved[value.id] = true;
     } else if (value.fused && of_forward) {
       forget(joint, timetable, index, 0, schedule.forget);

@@ -49,6 +49,11 @@ inline constexpr Measure kHopeless{std::numeric_limits<int64_t>::max(),
                                    std::numeric_limits<int64_t>::max(),
                                    std::numeric_limits<double>::infinity()};
 
+/// Whether a plan that chooses this keeps the value for the backward.
+inline bool is_saved(const Value& value, Choice choice) {
+  return value.always_saved || (!value.never_saved && is_kept(choice));
+}
+
 /// The packing of a kept value, in Problem::packings; -1: none. Other choices have none.
 int32_t packing_of(const Problem& problem, int32_t value, Choice choice);
 /// Bytes that a kept value takes from forward to backward.

@@ -78,7 +78,9 @@ PriceCuts::Cut PriceCuts::solve(double price, const std::vector<int64_t>& bytes)
   const auto most = static_cast<double>(problem_.time + 1);
   for (const auto& [edge, value] : priced_) {
     const double cost = std::min(most, best_way(value, price, bytes).cost);
-    edges_[edge].capacity = problem_.value(value).always_saved ? 0 : 1 + std::llround(cost);
+    edges_[edge].capacity = problem_.value(value).always_saved  ? 0
+                            : problem_.value(value).never_saved ? kInfiniteCapacity
+                                                                : 1 + std::llround(cost);
   }
   const auto vertices = static_cast<int32_t>(problem_.values.size()) + problem_.forward_count + 2;
   const FlowCut cut = minimum_cut(vertices, edges_, vertices - 2, vertices - 1, NearestTo::source);

@@ -10,6 +10,7 @@
 #include "graph/text.h"
 #include "partition/dependence.h"
 #include "partition/partition.h"
+#include "partition/tags.h"
 
 namespace antegrad::budget {
 namespace {
@@ -107,6 +108,7 @@ class Maker {
         }
         value.always_saved =
             !backward && (!operation.again || node.recompute == Recompute::must_save);
+        value.never_saved = !backward && is_never_saved(node);
         problem_.values.push_back(value);
         problem_.makes.add(of_value_[id]);
       }
@@ -261,7 +263,7 @@ bool Problem::is_fused(int32_t operation) const {
 
 bool Problem::is_choice(int32_t index) const {
   const Value& v = value(index);
-  return !v.result && !v.always_saved && !operation(v.maker).backward;
+  return !v.result && !v.always_saved && !v.never_saved && !operation(v.maker).backward;
 }
 
 bool Problem::is_read_in_backward(int32_t index) const {

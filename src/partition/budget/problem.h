@@ -36,6 +36,8 @@ struct Value {
   int64_t saving_time = 0;
   /// Not a decision of the plan: it is saved if the backward needs it.
   bool always_saved = false;
+  /// Likewise: it is recomputed if the backward needs it.
+  bool never_saved = false;
   ValueId id = kNoValue;      ///< in the graph
   int32_t first_packing = 0;  ///< of Problem::packings
   int32_t packing_count = 0;

@@ -49,7 +49,7 @@ Choice Timetable::choice(int32_t value) const {
 }
 
 bool Timetable::is_saved(int32_t value) const {
-  return problem_.value(value).always_saved || is_kept(choice(value));
+  return budget::is_saved(problem_.value(value), choice(value));
 }
 
 /// The packing in which a saved value waits for the backward.

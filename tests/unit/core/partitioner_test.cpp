@@ -116,7 +116,8 @@ TEST(Partitioner, EachOptionOfTheStageIsRead) {
                                      "strict_autograd_cache",
                                      "remote_cache",
                                      "saved_tensors_hooks_filtering_mode",
-                                     "activation_reload_prefetch"};
+                                     "activation_reload_prefetch",
+                                     "gather_prefetch"};
   for (const Partitioner partitioner :
        {Partitioner::as_written, Partitioner::min_cut, Partitioner::budget, Partitioner::priced}) {
     for (const std::string_view name : row_of(partitioner).reads) {

@@ -1,0 +1,193 @@
+#include "passes/collectives.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/analysis.h"
+#include "graph/text.h"
+
+namespace antegrad {
+namespace {
+
+bool is_wait(const Node& node) { return node.op.traits().agreed && node.op.traits().view; }
+bool is_start(const Node& node) { return node.op.traits().agreed && !node.op.traits().view; }
+
+/// By position in the graph.
+struct Collective {
+  int32_t start = -1;
+  int32_t wait = -1;
+  /// What its input is computed with, if that are few nodes that read nothing but inputs of the
+  /// graph: a cast. Ascending. Only if `early`.
+  std::vector<int32_t> before = {};
+  bool early = false;  ///< may start at any time
+};
+
+/// Moves nodes, which otherwise keep their order.
+class Mover {
+ public:
+  explicit Mover(Graph graph) : graph_(std::move(graph)), made_by_(producers(graph_)) {
+    place_.reserve(graph_.nodes.size());
+    for (int32_t i = 0; i < count(); ++i) place_.push_back({i, kHere});
+    find_collectives();
+  }
+
+  void start_early(int64_t ahead) {
+    std::vector<const Collective*> early;
+    for (const Collective& one : all_) {
+      if (one.early) early.push_back(&one);
+    }
+    for (size_t i = 0; i < early.size(); ++i) {
+      const bool first = std::cmp_less(i, ahead);
+      const int32_t after = first ? -1 : early[i - ahead]->wait;
+      if (after > early[i]->start) continue;
+      for (const int32_t node : early[i]->before) place_[node] = {after, kAfter};
+      place_[early[i]->start] = {after, kAfter};
+    }
+  }
+
+  void end_late() {
+    std::vector<const Collective*> late;
+    for (const Collective& one : all_) {
+      if (!one.early) late.push_back(&one);
+    }
+    for (size_t i = 0; i < late.size(); ++i) {
+      int32_t before = count();
+      if (i + 1 < late.size()) {
+        const int32_t maker = made_by_[graph_.nodes[late[i + 1]->start].inputs.front()];
+        before = maker < 0 ? late[i + 1]->start : maker;
+      }
+      move_before(late[i]->wait, before);
+    }
+  }
+
+  Graph moved() && {
+    std::vector<int32_t> order(graph_.nodes.size());
+    for (int32_t i = 0; i < count(); ++i) order[i] = i;
+    std::ranges::stable_sort(order, {}, [&](int32_t i) { return place_[i]; });
+    std::vector<Node> nodes;
+    nodes.reserve(order.size());
+    for (const int32_t i : order) nodes.push_back(std::move(graph_.nodes[i]));
+    graph_.nodes = std::move(nodes);
+    return std::move(graph_);
+  }
+
+ private:
+  /// Beside which node a node stands, and on which side of it.
+  enum Side : uint8_t { kBefore, kHere, kAfter };
+  using Place = std::pair<int32_t, Side>;
+
+  int32_t count() const { return static_cast<int32_t>(graph_.nodes.size()); }
+
+  void find_collectives() {
+    std::map<ValueId, size_t> by_result;
+    for (int32_t i = 0; i < count(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (is_start(node)) {
+        by_result[node.outputs.front()] = all_.size();
+        all_.push_back({.start = i});
+        find_before(all_.back());
+      } else if (is_wait(node)) {
+        const auto started = by_result.find(node.inputs.front());
+        if (started == by_result.end()) continue;  // started in the forward
+        Collective& one = all_[started->second];
+        if (one.wait < 0) one.wait = i;
+      }
+    }
+    std::erase_if(all_, [](const Collective& one) { return one.wait < 0; });
+  }
+
+  void find_before(Collective& one) const {
+    constexpr size_t kFew = 4;
+    std::vector<int32_t> open = {one.start};
+    while (!open.empty()) {
+      const Node& node = graph_.nodes[open.back()];
+      open.pop_back();
+      for (const ValueId id : node.inputs) {
+        const int32_t maker = made_by_[id];
+        if (maker < 0 || std::ranges::find(one.before, maker) != one.before.end()) continue;
+        if (one.before.size() == kFew || graph_.nodes[maker].must_run_once()) return;
+        one.before.push_back(maker);
+        open.push_back(maker);
+      }
+    }
+    std::ranges::sort(one.before);
+    one.early = true;
+  }
+
+  /// A node and those between it and `before` that depend on it.
+  void move_before(int32_t first, int32_t before) {
+    IdMap<ValueId, bool> later(graph_.values.size(), false);
+    for (int32_t i = first; i < before; ++i) {
+      const Node& node = graph_.nodes[i];
+      if (i != first && !any_marked(node.inputs, later)) continue;
+      if (place_[i].second != kHere) return;
+      for (const ValueId id : node.outputs) {
+        if (id != kNoValue) later[id] = true;
+      }
+    }
+    for (int32_t i = first; i < before; ++i) {
+      const Node& node = graph_.nodes[i];
+      if (i == first || any_marked(node.inputs, later)) place_[i] = {before, kBefore};
+    }
+  }
+
+  Graph graph_;
+  IdMap<ValueId, int32_t> made_by_;
+  std::vector<Collective> all_;
+  std::vector<Place> place_;  // by node
+};
+
+/// The value of an argument of a node that has it as text: the name of a group.
+std::string group_of(const Node& node) {
+  for (const Attr& attr : node.args) {
+    if (attr.is<std::string>()) return attr.as<std::string>();
+  }
+  return {};
+}
+
+}  // namespace
+
+bool has_collectives(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes,
+                             [](const Node& node) { return node.op.traits().collective; });
+}
+
+Graph overlap_collectives(Graph graph, int64_t ahead) {
+  if (ahead == 0 || !has_collectives(graph)) return graph;
+  Mover mover(std::move(graph));
+  mover.start_early(ahead);
+  mover.end_late();
+  return std::move(mover).moved();
+}
+
+Graph agree_on_collectives(Graph graph) {
+  if (!has_collectives(graph)) return graph;
+  std::map<std::string, std::string> collectives;
+  for (const Node& node : graph.nodes) {
+    if (!is_start(node)) continue;
+    const TensorMeta& meta = graph.value(node.outputs.front()).meta;
+    collectives[group_of(node)] += fmt::format("{} {}[{}]\n", node.op.info().base_name,
+                                               name(meta.dtype), to_string(numel(meta)));
+  }
+  static const Op agree = Op::intern("antegrad::agree.default");
+  int32_t next_id = next_node_id(graph);
+  std::vector<Node> nodes;
+  for (auto& [group, text] : collectives) {
+    Node node;
+    node.op = agree;
+    node.args = {Attr(group), Attr(std::move(text))};
+    node.phase = graph.nodes.front().phase;
+    node.id = next_id++;
+    nodes.push_back(std::move(node));
+  }
+  std::ranges::move(graph.nodes, std::back_inserter(nodes));
+  graph.nodes = std::move(nodes);
+  return graph;
+}
+
+}  // namespace antegrad
