@@ -6,11 +6,8 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <string>
-#include <thread>
+#include <memory>
 #include <vector>
 
 namespace antegrad::distributed {
@@ -18,27 +15,20 @@ namespace antegrad::distributed {
 /// A thread that counts up in the store which all ranks share. Thread-safe.
 class Heartbeat {
  public:
-  /// `store` is used by nobody else.
-  Heartbeat(c10::intrusive_ptr<c10d::Store> store, int32_t rank, int32_t size);
+  /// `store` is used by nobody else. `server` is the rank that serves it, -1 if none does.
+  Heartbeat(c10::intrusive_ptr<c10d::Store> store, int32_t rank, int32_t size, int32_t server);
   ~Heartbeat();
+  Heartbeat(const Heartbeat&) = delete;
+  Heartbeat& operator=(const Heartbeat&) = delete;
 
   /// After a collective of this rank failed: says so, and returns the ranks to blame. These are
   /// those whose counts stand still; if there are none, those that do not report a failure of their
-  /// own within `patience`; the server of the store, rank 0, if it does not answer.
+  /// own within `patience`; the server of the store, if it does not answer.
   std::vector<int32_t> ranks_at_fault(std::chrono::milliseconds patience);
 
  private:
-  void run();
-  std::string key(const char* what, int32_t rank) const;
-
-  const c10::intrusive_ptr<c10d::Store> store_;
-  const int32_t rank_;
-  const int32_t size_;
-  std::mutex store_mutex_;
-  std::mutex mutex_;
-  std::condition_variable stop_;
-  bool stopped_ = false;
-  std::thread thread_;
+  struct Shared;
+  const std::shared_ptr<Shared> shared_;  // the thread may wait for a server that never answers
 };
 
 }  // namespace antegrad::distributed

@@ -70,10 +70,11 @@ ProcessGroup ProcessGroup::of_environment(const GroupOptions& options) {
   try {
     const auto store = connect(launch, options, launch.rank == 0 && !launch.served);
     auto group = join(launch, store, options);
-    auto heartbeat = launch.size == 1 ? nullptr
-                                      : std::make_unique<distributed::Heartbeat>(
-                                            connect(launch, options, /*serves=*/false), launch.rank,
-                                            launch.size);
+    auto heartbeat = launch.size == 1
+                         ? nullptr
+                         : std::make_unique<distributed::Heartbeat>(
+                               connect(launch, options, /*serves=*/false), launch.rank, launch.size,
+                               /*server=*/launch.served ? -1 : 0);
     state = std::make_shared<State>(std::move(group), kWorld, std::move(heartbeat));
   } catch (const Error&) {
     throw;

@@ -131,7 +131,9 @@ constexpr StepBan kFirmBans[] = {
        return traits.effect || traits.mutates || (node.tokens > 0 && !node.replayable());
      }},
     {"collective", kAlways,
-     [](Steps steps, Options, int32_t step) { return steps.traits(step).collective; }},
+     [](Steps steps, Options, int32_t step) {
+       return steps.traits(step).collective && !steps.traits(step).agreed;
+     }},
     {"nondeterministic", kAlways,
      [](Steps steps, Options, int32_t step) { return !steps.node(step)->repeatable(); }},
     {"must_save", kAlways,

@@ -1,5 +1,9 @@
-#include <ATen/CPUGeneratorImpl.h>
 #include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
 
 #include "distributed/models.h"
 #include "distributed/ranks.h"
@@ -9,74 +13,169 @@ namespace {
 
 using List = std::vector<at::Tensor>;
 constexpr int kSteps = 4;
+constexpr double kRate = 1e-2, kDecay = 0.1;
 
-// The parameters after some steps of libtorch alone.
-List expected(Model model, int ranks, const std::function<at::Tensor(Model&, const Batch&)>& loss) {
-  auto parameters = model->parameters();
-  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-2).weight_decay(0.1));
+enum class Way : uint8_t { call, step, compiled_backward };
+
+struct Case {
+  ShardOptions shard = {};
+  Options options = {};
+  double drop = 0;
+  bool frozen = false;  // the embedding, which is also the last weight
+  Way way = Way::call;
+};
+
+const std::map<std::string, Case>& cases() {
+  static const auto* const all = new std::map<std::string, Case>{
+      {"usual", {}},
+      {"plain_kernels", {.options = Options().with_lowering(Lowering::off)}},
+      {"min_cut", {.options = Options().with_partition(Partitioner::min_cut)}},
+      {"budget", {.options = Options().with_memory_share(0)}},
+      {"kept", {.shard = {.regather = false}}},
+      {"no_overlap", {.options = Options().with_gather_prefetch(0)}},
+      {"far_ahead", {.options = Options().with_gather_prefetch(3)}},
+      {"half", {.shard = {.gather_dtype = at::kBFloat16, .reduce_dtype = at::kFloat}}},
+      {"half_in_budget",
+       {.shard = {.gather_dtype = at::kBFloat16, .reduce_dtype = at::kFloat},
+        .options = Options().with_memory_share(0)}},
+      {"dropout", {.drop = 0.2}},
+      {"dropout_in_budget", {.options = Options().with_memory_share(0), .drop = 0.2}},
+      {"frozen", {.frozen = true}},
+      {"whole_step", {.way = Way::step}},
+      {"compiled_backward", {.way = Way::compiled_backward}},
+      {"compiled_backward_in_budget",
+       {.options = Options().with_memory_share(0), .way = Way::compiled_backward}},
+  };
+  return *all;
+}
+
+const Case& case_here() { return cases().at(std::getenv("ANTEGRAD_SHARDED_CASE")); }
+
+Model model_of(const Case& one) {
+  Model model(3, 24, one.drop);
+  model->embedding->weight.set_requires_grad(!one.frozen);
+  return model;
+}
+
+void seed(int rank, int step) { at::manual_seed(100 * step + rank); }
+
+// The gradients of one rank, by libtorch alone.
+List gradients_of(Model& model, const Case& one, int rank, int step) {
+  const auto batch = batch_of(rank, step);
+  auto used = model_of(one);
+  {
+    const at::NoGradGuard no_grad;
+    const auto values = model->parameters();
+    const auto parameters = used->parameters();
+    for (size_t i = 0; i < values.size(); ++i) parameters[i].copy_(values[i]);
+  }
+  if (one.shard.gather_dtype) used->to(*one.shard.gather_dtype);
+  seed(rank, step);
+  loss_of(used, batch.tokens, batch.targets).backward();
+  List gradients;
+  for (const auto& parameter : used->parameters()) {
+    const auto& gradient = parameter.grad();
+    gradients.push_back(gradient.defined() ? gradient.to(at::kFloat) : at::Tensor());
+  }
+  return gradients;
+}
+
+List expected(const Case& one, int ranks) {
+  at::manual_seed(0);
+  auto model = model_of(one);
+  const auto parameters = model->parameters();
+  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(kRate).weight_decay(kDecay));
   for (int step = 0; step < kSteps; ++step) {
-    std::vector<List> gradients(parameters.size());
+    std::vector<List> of_ranks;
     for (int rank = 0; rank < ranks; ++rank) {
-      optimizer.zero_grad();
-      loss(model, batch_of(rank, step)).backward();
-      for (size_t i = 0; i < parameters.size(); ++i) {
-        gradients[i].push_back(parameters[i].grad().clone());
-      }
+      of_ranks.push_back(gradients_of(model, one, rank, step));
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
-      auto& mean = parameters[i].mutable_grad();
-      mean = ranks == 1 ? gradients[i][0] : at::stack(gradients[i]).sum(0).mul(1.0 / ranks);
+      if (!of_ranks[0][i].defined()) continue;
+      List all;
+      for (const auto& gradients : of_ranks) all.push_back(gradients[i]);
+      parameters[i].mutable_grad() = ranks == 1 ? all[0] : at::stack(all).sum(0).mul(1.0 / ranks);
     }
     optimizer.step();
   }
   return parameters;
 }
 
-void expect_same(const List& found, const List& expected) {
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(at::equal(found[i], expected[i]))
-        << "parameter " << i << " differs by "
-        << (found[i] - expected[i]).abs().max().item<double>();
+// Calls it with the batches of this rank.
+template <class Step>
+void train(const ProcessGroup& group, Step&& step) {
+  for (int i = 0; i < kSteps; ++i) {
+    const auto batch = batch_of(group.rank(), i);
+    seed(group.rank(), i);
+    step(batch);
   }
 }
 
 TEST(DISABLED_Rank, Trains) {
+  const auto& one = case_here();
   const auto group = ProcessGroup::of_environment();
-  at::manual_seed(0);
-  Model reference;
-  const auto wanted = expected(reference, group.size(), [](Model& model, const Batch& batch) {
-    return loss_of(model, batch.tokens, batch.targets);
-  });
+  const auto wanted = expected(one, group.size());
 
   at::manual_seed(group.rank());  // rank 0's parameters count
-  Model model;
-  const auto sharded = shard_blocks(model, group);
+  auto model = model_of(one);
+  const auto sharded = shard_blocks(model, group, one.shard);
+  const auto loss = [model](const at::Tensor& tokens, const at::Tensor& targets) mutable {
+    return loss_of(model, tokens, targets);
+  };
+  auto options = one.options;
+  options.with_verify_graphs(true);
   torch::optim::AdamW optimizer(sharded.parameters(),
-                                torch::optim::AdamWOptions(1e-2).weight_decay(0.1));
-  auto step = compile(
-      model,
-      [model](const at::Tensor& tokens, const at::Tensor& targets) mutable {
-        return loss_of(model, tokens, targets);
-      },
-      Options().with_verify_graphs(true));
-  for (int i = 0; i < kSteps; ++i) {
-    optimizer.zero_grad();
-    const auto batch = batch_of(group.rank(), i);
-    step(batch.tokens, batch.targets).backward();
-    optimizer.step();
+                                torch::optim::AdamWOptions(kRate).weight_decay(kDecay));
+  Report report;
+  if (one.way == Way::step) {
+    auto step = compile_step(model, optimizer, loss, options);
+    train(group, [&](const Batch& batch) { step(batch.tokens, batch.targets); });
+    report = step.report();
+  } else {
+    std::optional<CompiledBackward> backward;
+    if (one.way == Way::compiled_backward) backward.emplace();
+    auto step = compile(model, loss, options);
+    train(group, [&](const Batch& batch) {
+      optimizer.zero_grad();
+      step(batch.tokens, batch.targets).backward();
+      optimizer.step();
+    });
+    report = step.report();
+    if (backward) {
+      EXPECT_THAT(backward->report().left_to_libtorch, ::testing::IsEmpty());
+      EXPECT_EQ(backward->report().passes, kSteps);
+    }
   }
-  EXPECT_EQ(step.report().eager_calls, 0);
-  EXPECT_EQ(step.report().compiled_calls, kSteps);
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_EQ(report.compiled_calls, kSteps);
   const auto full = sharded.unsharded();
   const at::NoGradGuard no_grad;
-  expect_same(model->parameters(), wanted);
+  const auto found = model->parameters();
+  ASSERT_EQ(found.size(), wanted.size());
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(at::equal(found[i], wanted[i]))
+        << "parameter " << i << " differs by " << (found[i] - wanted[i]).abs().max().item<double>();
+  }
 }
 
-class Sharding : public ::testing::TestWithParam<int> {};
-TEST_P(Sharding, HasTheBitsOfLibtorchAlone) { expect_on_ranks("DISABLED_Rank.Trains", GetParam()); }
-INSTANTIATE_TEST_SUITE_P(Ranks, Sharding, ::testing::Values(1, 2, 4),
-                         ::testing::PrintToStringParamName());
+class Sharding : public ::testing::TestWithParam<std::tuple<int, std::string>> {};
+
+TEST_P(Sharding, HasTheBitsOfLibtorchAlone) {
+  const auto& [ranks, name] = GetParam();
+  expect_on_ranks("DISABLED_Rank.Trains", ranks, {{"ANTEGRAD_SHARDED_CASE", name}});
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> names;
+  for (const auto& [name, one] : cases()) names.push_back(name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ranks, Sharding, ::testing::Combine(::testing::Values(1, 2, 4), ::testing::ValuesIn(names())),
+    [](const auto& info) {
+      return std::get<1>(info.param) + "_on_" + std::to_string(std::get<0>(info.param));
+    });
 
 }  // namespace
 }  // namespace antegrad::testing::sharded_training_test

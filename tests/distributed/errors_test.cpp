@@ -1,0 +1,204 @@
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "distributed/models.h"
+#include "distributed/ranks.h"
+
+namespace antegrad::testing::sharding_errors_test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AnyOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// The error that `run` throws; its text empty if none.
+template <class Kind, class Run>
+std::string message_of(Run run) {
+  try {
+    run();
+  } catch (const Kind& error) {
+    return error.what();
+  }
+  return "";
+}
+
+struct Training {
+  explicit Training(const ProcessGroup& group, int64_t blocks = 2, const Options& options = {})
+      : model(blocks),
+        group(group),
+        sharded(shard_blocks(model, group)),
+        optimizer(sharded.parameters(), torch::optim::SGDOptions(1e-2)),
+        loss([this](const at::Tensor& tokens, const at::Tensor& targets) {
+          return loss_of(model, tokens, targets);
+        }),
+        step(compile(model, loss, options)) {}
+
+  double run(int64_t number) {
+    optimizer.zero_grad();
+    const auto batch = batch_of(group.rank(), number);
+    auto result = step(batch.tokens, batch.targets);
+    result.backward();
+    optimizer.step();
+    return result.item<double>();
+  }
+
+  Model model;
+  ProcessGroup group;
+  Sharded sharded;
+  torch::optim::SGD optimizer;
+  std::function<at::Tensor(const at::Tensor&, const at::Tensor&)> loss;
+  Compiled<std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>> step;
+};
+
+// --- what one process can get wrong
+// ---------------------------------------------------------------
+
+TEST(DISABLED_Rank, IsAloneAndErrs) {
+  const auto group = ProcessGroup::of_environment();
+  Training training(group);
+  training.run(0);
+
+  // Eager code that reads a parameter.
+  const auto tokens = batch_of(0, 0).tokens;
+  EXPECT_THROW(training.model->forward(tokens), c10::Error);
+  // Within the scope it may, and what it writes is kept.
+  {
+    const auto full = training.sharded.unsharded();
+    EXPECT_EQ(training.model->forward(tokens).sizes(), at::IntArrayRef({4, 8, 17}));
+    const at::NoGradGuard no_grad;
+    training.model->norm->weight.fill_(3);
+  }
+  EXPECT_THROW(training.model->forward(tokens), c10::Error);
+  {
+    const auto full = training.sharded.unsharded();
+    EXPECT_EQ(training.model->norm->weight.sum().item<float>(), 3 * 24);
+  }
+  training.run(1);
+
+  const auto weight = training.model->norm->weight;
+  auto product = compile([](const at::Tensor& w, const at::Tensor& x) { return w * x; });
+  EXPECT_THAT(message_of<CaptureError>([&] { product(weight, at::ones({24})); }),
+              HasSubstr("a sharded parameter as an argument"));
+
+  torch::nn::Linear used(2, 2);
+  used->forward(at::ones({1, 2})).sum().backward();
+  EXPECT_THAT(message_of<InputError>([&] { fully_shard(*used, group); }),
+              HasSubstr("one that has a gradient"));
+  torch::nn::Linear shared(2, 2);
+  const auto view = shared->weight.detach();
+  EXPECT_THAT(message_of<InputError>([&] { fully_shard(*shared, group); }),
+              HasSubstr("the parameter weight, one that shares its memory"));
+  EXPECT_TRUE(shared->weight.sum().isfinite().item<bool>());
+  torch::nn::ReLU none;
+  EXPECT_THAT(message_of<InputError>([&] { fully_shard(*none, group); }),
+              HasSubstr("a module with parameters"));
+  EXPECT_THAT(message_of<InputError>([&] { ProcessGroup::of_c10d("nobody"); }),
+              HasSubstr("\"nobody\""));
+}
+
+TEST(ShardingErrors, OfOneProcess) { expect_on_ranks("DISABLED_Rank.IsAloneAndErrs", 1); }
+
+// --- what ranks can have that others do not
+// -------------------------------------------------------
+
+TEST(DISABLED_Rank, HasAnotherModel) {
+  const auto group = ProcessGroup::of_environment({.timeout = seconds(5)});
+  torch::nn::Linear model(3, group.rank() == 1 ? 4 : 5);
+  try {
+    fully_shard(*model, group);
+    FAIL();
+  } catch (const DistributedError& error) {
+    EXPECT_THAT(error.ranks(), ElementsAre(1));
+    EXPECT_THAT(error.what(), HasSubstr("expected \"  weight [5, 3]\" on all ranks"));
+    EXPECT_THAT(error.what(), HasSubstr("\"  weight [4, 3]\" on rank 1"));
+  }
+  EXPECT_EQ(model->weight.numel(), group.rank() == 1 ? 12 : 15);
+  EXPECT_TRUE(model->weight.sum().isfinite().item<bool>());
+}
+
+TEST(ShardingErrors, OfAnotherModel) { expect_on_ranks("DISABLED_Rank.HasAnotherModel", 3); }
+
+TEST(DISABLED_Rank, HasAnotherGraph) {
+  const auto group = ProcessGroup::of_environment({.timeout = seconds(5)});
+  Training training(group);
+  training.run(0);
+  // One rank leaves a block out.
+  if (group.rank() == 0) {
+    training.loss = [&](const at::Tensor& tokens, const at::Tensor& /*targets*/) {
+      return training.model->norm(training.model->embedding(tokens)).sum();
+    };
+    training.step = compile(training.model, training.loss);
+  }
+  try {
+    training.run(1);
+    FAIL();
+  } catch (const DistributedError& error) {
+    EXPECT_THAT(error.ranks(), ElementsAre(AnyOf(0, 1)));
+    EXPECT_THAT(error.what(), HasSubstr("all_gather"));
+  }
+}
+
+TEST(ShardingErrors, OfAnotherGraph) { expect_on_ranks("DISABLED_Rank.HasAnotherGraph", 2); }
+
+// --- ranks that end, or stop
+// -----------------------------------------------------------------------
+
+TEST(DISABLED_Rank, TrainsUntilOneIsGone) {
+  const auto group = ProcessGroup::of_environment({.timeout = seconds(5)});
+  Training training(group);
+  for (int i = 0; i < 3; ++i) training.run(i);
+  std::puts("trains");
+  std::fflush(stdout);
+  try {
+    while (true) training.run(0);
+  } catch (const DistributedError& error) {
+    std::printf("ranks");
+    for (const int32_t rank : error.ranks()) std::printf(" %d", rank);
+    std::printf(".\n%s\n", error.what());
+  }
+  EXPECT_THAT(message_of<DistributedError>([&] { group.barrier(); }), HasSubstr("failed before"));
+}
+
+class Gone : public ::testing::TestWithParam<std::tuple<int, int, int>> {};
+
+TEST_P(Gone, IsNamedByAllOthersInTime) {
+  const auto& [count, rank, signal] = GetParam();
+  Ranks ranks("DISABLED_Rank.TrainsUntilOneIsGone", count);
+  for (int i = 0; i < count; ++i) ASSERT_TRUE(ranks.wait_for(i, "trains")) << ranks.output(i);
+  ranks.signal(rank, signal);
+  for (int i = 0; i < count; ++i) {
+    if (i == rank) continue;
+    EXPECT_TRUE(ranks.wait_for(i, "ranks " + std::to_string(rank) + ".", seconds(20)))
+        << "rank " << i << ":\n"
+        << ranks.output(i);
+  }
+  if (signal == SIGSTOP) ranks.signal(rank, SIGKILL);
+  EXPECT_TRUE(ranks.wait(seconds(30)));
+  for (int i = 0; i < count; ++i) {
+    EXPECT_EQ(ranks.status(i), i == rank ? 128 + SIGKILL : 0) << ranks.output(i);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, Gone,
+                         ::testing::Values(std::tuple(2, 1, SIGKILL), std::tuple(2, 0, SIGKILL),
+                                           std::tuple(3, 2, SIGKILL), std::tuple(3, 1, SIGSTOP),
+                                           std::tuple(2, 0, SIGSTOP)));
+
+TEST(DISABLED_Rank, WaitsForOneThatNeverComes) {
+  try {
+    ProcessGroup::of_environment({.timeout = seconds(2)});
+    FAIL();
+  } catch (const DistributedError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("could not join"));
+  }
+}
+
+TEST(ShardingErrors, OfAGroupThatIsNotComplete) {
+  expect_on_ranks("DISABLED_Rank.WaitsForOneThatNeverComes", 2, {{"WORLD_SIZE", "3"}});
+}
+
+}  // namespace
+}  // namespace antegrad::testing::sharding_errors_test
