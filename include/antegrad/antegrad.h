@@ -22,5 +22,6 @@
 #include <antegrad/remote_cache.h>
 #include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
+#include <antegrad/sharded_checkpoint.h>
 #include <antegrad/sharding.h>
 #include <antegrad/tree.h>

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace torch::nn {
@@ -82,13 +83,24 @@ class Sharded {
   };
   [[nodiscard]] Unsharded unsharded() const { return Unsharded(units_); }
 
+  /// For antegrad itself.
+  const std::vector<std::shared_ptr<detail::ShardUnit>>& units() const { return units_; }
+  /// Of the module, by name; replicated.
+  const std::vector<std::pair<std::string, at::Tensor>>& buffers() const { return buffers_; }
+  /// Other names of parameters that have several, with the one that parts() has.
+  const std::vector<std::pair<std::string, std::string>>& other_names() const {
+    return other_names_;
+  }
+
  private:
   friend Sharded fully_shard(torch::nn::Module&, const ProcessGroup&, const ShardOptions&);
-  Sharded(ProcessGroup group, std::vector<std::shared_ptr<detail::ShardUnit>> units);
+  explicit Sharded(ProcessGroup group) : group_(std::move(group)) {}
 
   ProcessGroup group_;
   std::vector<std::shared_ptr<detail::ShardUnit>> units_;
   std::vector<at::Tensor> parameters_;
+  std::vector<std::pair<std::string, at::Tensor>> buffers_;
+  std::vector<std::pair<std::string, std::string>> other_names_;
 };
 
 /// Shards the parameters of a module over a group. Parameters that are sharded already stay as they

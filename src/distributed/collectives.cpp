@@ -130,23 +130,6 @@ at::Tensor gathered(GroupState& group, const at::Tensor& mine) {
   return result;
 }
 
-std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine) {
-  auto length = at::zeros({1}, at::kLong);
-  *length.mutable_data_ptr<int64_t>() = static_cast<int64_t>(mine.size());
-  const auto lengths = gathered(group, length);
-  const auto* const count = lengths.const_data_ptr<int64_t>();
-  const auto longest = *std::max_element(count, count + group.size);
-  auto padded = at::zeros({longest + 1}, at::kChar);
-  std::copy(mine.begin(), mine.end(), padded.mutable_data_ptr<int8_t>());
-  const auto all = gathered(group, padded);
-  const auto* const text = reinterpret_cast<const char*>(all.const_data_ptr<int8_t>());
-  std::vector<std::string> texts;
-  for (int32_t rank = 0; rank < group.size; ++rank) {
-    texts.emplace_back(text + rank * (longest + 1), count[rank]);
-  }
-  return texts;
-}
-
 std::string line_at(const std::string& text, size_t at) {
   if (at >= text.size()) return "its end";
   const auto begin = text.rfind('\n', at == 0 ? 0 : at - 1);
@@ -180,6 +163,23 @@ std::string line_at(const std::string& text, size_t at) {
 }
 
 }  // namespace
+
+std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine) {
+  auto length = at::zeros({1}, at::kLong);
+  *length.mutable_data_ptr<int64_t>() = static_cast<int64_t>(mine.size());
+  const auto lengths = gathered(group, length);
+  const auto* const count = lengths.const_data_ptr<int64_t>();
+  const auto longest = *std::max_element(count, count + group.size);
+  auto padded = at::zeros({longest + 1}, at::kChar);
+  std::copy(mine.begin(), mine.end(), padded.mutable_data_ptr<int8_t>());
+  const auto all = gathered(group, padded);
+  const auto* const text = reinterpret_cast<const char*>(all.const_data_ptr<int8_t>());
+  std::vector<std::string> texts;
+  for (int32_t rank = 0; rank < group.size; ++rank) {
+    texts.emplace_back(text + rank * (longest + 1), count[rank]);
+  }
+  return texts;
+}
 
 void agree(GroupState& group, const std::string& text) {
   if (group.size == 1) return;

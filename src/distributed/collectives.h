@@ -21,6 +21,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <vector>
 
 #include "distributed/group_state.h"
 
@@ -36,6 +37,9 @@ at::Tensor pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
 /// Outside of captures, to the end. Throw DistributedError. `tensor` is contiguous, and written.
 void all_reduce(GroupState& group, at::Tensor& tensor);
 void broadcast(GroupState& group, at::Tensor& tensor, int64_t from);
+
+/// The texts of all ranks, by rank. Throws DistributedError.
+std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine);
 
 /// Throws DistributedError if the ranks have different texts; it says which, and the first
 /// different line.

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 #include <utility>
 
 #include "distributed/collectives.h"
@@ -48,23 +48,36 @@ void check(const std::string& name, const Named& first, const at::Tensor& parame
   }
 }
 
-// The units of parameters that are sharded already, and the other parameters.
-std::pair<Units, std::vector<Named>> find_parameters(const torch::nn::Module& module) {
-  Units known;
-  std::vector<Named> others;
-  std::set<const c10::TensorImpl*> seen;
+struct Found {
+  Units units;                // of parameters that are sharded already
+  std::vector<Named> others;  // parameters that are not
+  std::vector<std::pair<std::string, std::string>> other_names;
+};
+
+Found find_parameters(const torch::nn::Module& module) {
+  Found found;
+  std::map<const c10::TensorImpl*, std::string> seen;
   for (const auto& named : module.named_parameters()) {
-    const auto& parameter = named.value();
-    if (!parameter.defined() || !seen.insert(parameter.unsafeGetTensorImpl()).second) continue;
-    if (const auto* place = capture::placeholder_of(parameter)) {
-      auto unit = std::dynamic_pointer_cast<ShardUnit>(place->what);
-      if (std::ranges::find(known, unit) == known.end()) known.push_back(std::move(unit));
+    const auto& [name, parameter] = named.pair();
+    if (!parameter.defined()) continue;
+    const auto [first, is_new] = seen.emplace(parameter.unsafeGetTensorImpl(), name);
+    if (!is_new) {
+      found.other_names.emplace_back(name, first->second);
       continue;
     }
-    check(named.key(), others.empty() ? Named(named.key(), parameter) : others.front(), parameter);
-    others.emplace_back(named.key(), parameter);
+    if (const auto* place = capture::placeholder_of(parameter)) {
+      auto unit = std::dynamic_pointer_cast<ShardUnit>(place->what);
+      unit->rename(place->index, name);
+      if (std::ranges::find(found.units, unit) == found.units.end()) {
+        found.units.push_back(std::move(unit));
+      }
+      continue;
+    }
+    auto& others = found.others;
+    check(name, others.empty() ? Named(name, parameter) : others.front(), parameter);
+    others.emplace_back(name, parameter);
   }
-  return {std::move(known), std::move(others)};
+  return found;
 }
 
 // One for each dtype, and frozen ones apart.
@@ -98,7 +111,7 @@ void broadcast_buffers(const torch::nn::Module& module, const ProcessGroup& grou
 
 Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
                     const ShardOptions& options) {
-  auto [units, others] = find_parameters(module);
+  auto [units, others, other_names] = find_parameters(module);
   const auto made = units_of(others, group, options);
   if (units.empty() && made.empty()) {
     throw InputError(ErrorText{"a module with parameters", module.name() + " without", ""});
@@ -109,12 +122,15 @@ Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
   for (const auto& unit : made) unit->make_shard();
   if (options.broadcast && group.size() > 1) broadcast_buffers(module, group);
   units.insert(units.end(), made.begin(), made.end());
-  return Sharded(group, std::move(units));
-}
 
-Sharded::Sharded(ProcessGroup group, Units units)
-    : group_(std::move(group)), units_(std::move(units)) {
-  for (const auto& unit : units_) parameters_.push_back(unit->shard());
+  Sharded sharded(group);
+  sharded.units_ = std::move(units);
+  for (const auto& unit : sharded.units_) sharded.parameters_.push_back(unit->shard());
+  for (const auto& named : module.named_buffers()) {
+    if (named.value().defined()) sharded.buffers_.push_back(named.pair());
+  }
+  sharded.other_names_ = std::move(other_names);
+  return sharded;
 }
 
 std::vector<Sharded::Part> Sharded::parts() const {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "capture/placeholder.h"
@@ -55,6 +56,8 @@ class ShardUnit final : public capture::Placeholder,
   const ProcessGroup& group() const { return group_; }
   const at::Tensor& shard() const { return shard_; }
   const std::vector<Member>& members() const { return members_; }
+  /// A unit of an inner module gets the names of the outer one.
+  void rename(size_t member, std::string name) { members_[member].name = std::move(name); }
   int64_t elements_here() const { return elements_here_; }
   /// What must be the same on all ranks.
   std::string text() const;

@@ -34,9 +34,6 @@ uint16_t free_port() {
 
 Ranks::Ranks(const std::string& test, int count, const Environment& environment)
     : status_(count, -1) {
-  std::string folder = (std::filesystem::temp_directory_path() / "antegrad-ranks-XXXXXX").string();
-  if (::mkdtemp(folder.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  folder_ = folder;
   const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
   auto all = environment;
   all.insert({{"WORLD_SIZE", std::to_string(count)},
@@ -59,7 +56,7 @@ Ranks::Ranks(const std::string& test, int count, const Environment& environment)
     for (auto& variable : variables) environment_of_rank.push_back(variable.data());
     arguments.push_back(nullptr);
     environment_of_rank.push_back(nullptr);
-    const auto log = folder_ + "/" + std::to_string(rank);
+    const auto log = folder_ / std::to_string(rank);
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid == 0) {
@@ -75,11 +72,7 @@ Ranks::Ranks(const std::string& test, int count, const Environment& environment)
   }
 }
 
-Ranks::~Ranks() {
-  wait(std::chrono::seconds(0));
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
-}
+Ranks::~Ranks() { wait(std::chrono::seconds(0)); }
 
 void Ranks::signal(int rank, int number) const { ::kill(pids_[rank], number); }
 
@@ -104,7 +97,7 @@ bool Ranks::wait(std::chrono::seconds limit) {
 }
 
 std::string Ranks::output(int rank) const {
-  std::ifstream in(folder_ + "/" + std::to_string(rank));
+  std::ifstream in(folder_ / std::to_string(rank));
   return {std::istreambuf_iterator<char>(in), {}};
 }
 

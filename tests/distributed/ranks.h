@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "support/folder.h"
+
 namespace antegrad::testing {
 
 /// A port that is free now.
@@ -40,7 +42,7 @@ class Ranks {
                 std::chrono::seconds limit = std::chrono::seconds(120)) const;
 
  private:
-  std::string folder_;
+  TemporaryFolder folder_;
   std::vector<pid_t> pids_;
   std::vector<int> status_;
 };

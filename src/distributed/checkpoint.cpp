@@ -1,0 +1,411 @@
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <antegrad/sharded_checkpoint.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/serialize/output-archive.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "distributed/checkpoint_files.h"
+#include "distributed/collectives.h"
+#include "distributed/optimizer_state.h"
+#include "distributed/shard_unit.h"
+#include "torch_compat/convert.h"
+
+namespace antegrad {
+
+namespace {
+
+using namespace distributed;  // NOLINT(google-build-using-namespace)
+using torch::optim::Optimizer;
+using torch_compat::to_dtype;
+using torch_compat::to_scalar_type;
+
+constexpr const char* kParameter = "parameter";
+
+// Runs `code` on each rank. If one fails, all throw an InputError that says which. Returns what the
+// code returned on each rank.
+std::vector<std::string> on_all_ranks(const ProcessGroup& group,
+                                      const std::function<std::string()>& code) {
+  std::string mine;
+  try {
+    mine = "+" + code();
+  } catch (const DistributedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    mine = std::string("-") + error.what();
+  }
+  auto texts = texts_of_all(*group.state(), mine);
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (texts[rank].front() == '+') continue;
+    const auto why = texts[rank].substr(1);
+    throw InputError(group.size() == 1 ? why : fmt::format("on rank {}: {}", rank, why));
+  }
+  for (auto& text : texts) text.erase(0, 1);
+  return texts;
+}
+
+std::string_view bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<const char*>(contiguous.const_data_ptr()), contiguous.nbytes()};
+}
+
+// --- what a group has, as a checkpoint
+// ------------------------------------------------------------
+
+ParameterState* state_of(const Optimizer* optimizer, const at::Tensor& shard) {
+  if (optimizer == nullptr) return nullptr;
+  const auto known = optimizer->state().find(shard.unsafeGetTensorImpl());
+  return known == optimizer->state().end() ? nullptr : known->second.get();
+}
+
+std::string checked_kind(const Optimizer* optimizer) {
+  if (optimizer == nullptr) return "";
+  auto kind = kind_of(*optimizer);
+  if (kind.empty()) {
+    throw InputError(ErrorText{"an SGD, Adam, AdamW, RMSprop or Adagrad",
+                               "an optimizer of another class",
+                               "save its state yourself, and pass none here"});
+  }
+  return kind;
+}
+
+// Without files.
+Checkpoint describe(const Sharded& sharded, const Optimizer* optimizer, int64_t step) {
+  Checkpoint checkpoint{.step = step, .optimizer = checked_kind(optimizer)};
+  checkpoint.ranks = sharded.group().size();
+  checkpoint.other_names = sharded.other_names();
+  for (const auto& unit : sharded.units()) {
+    Checkpoint::Unit described{.elements_here = unit->elements_here()};
+    for (const auto& member : unit->members()) {
+      described.members.push_back({member.name, member.sizes, member.offset});
+    }
+    described.parts.push_back({kParameter, to_dtype(unit->shard().scalar_type())});
+    if (auto* const state = state_of(optimizer, unit->shard())) {
+      const auto parts = parts_of(*state);
+      for (const auto& [name, tensor] : parts.tensors) {
+        if (tensor->defined()) described.parts.push_back({name, to_dtype(tensor->scalar_type())});
+      }
+      for (const auto& [name, value] : parts.numbers) described.numbers[name] = *value;
+    }
+    checkpoint.units.push_back(std::move(described));
+  }
+  for (const auto& [name, buffer] : sharded.buffers()) {
+    checkpoint.buffers.push_back({name, to_dtype(buffer.scalar_type()), buffer.sizes().vec()});
+  }
+  return checkpoint;
+}
+
+std::string bytes_of_rank(const Sharded& sharded, const Optimizer* optimizer) {
+  std::string bytes;
+  const auto add = [&](const at::Tensor& tensor) {
+    bytes += bytes_of(tensor.detach().cpu().contiguous());
+  };
+  for (const auto& unit : sharded.units()) {
+    add(unit->shard());
+    auto* const state = state_of(optimizer, unit->shard());
+    if (state == nullptr) continue;
+    for (const auto& [name, tensor] : parts_of(*state).tensors) {
+      if (tensor->defined()) add(*tensor);
+    }
+  }
+  return bytes;
+}
+
+std::string bytes_of_buffers(const Sharded& sharded) {
+  std::string bytes;
+  for (const auto& [name, buffer] : sharded.buffers()) {
+    bytes += bytes_of(buffer.detach().cpu().contiguous());
+  }
+  return bytes;
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+// A range of each part of each unit, from files of ranks: those of this rank, or all.
+class Reader {
+ public:
+  Reader(std::string current, const Checkpoint& checkpoint)
+      : current_(std::move(current)), checkpoint_(checkpoint) {}
+
+  /// By unit and part: `elements[unit]` elements from `begins[unit]` on; zeros beyond the end.
+  std::vector<std::vector<at::Tensor>> read(const std::vector<int64_t>& begins,
+                                            const std::vector<int64_t>& elements) const {
+    std::vector<std::vector<at::Tensor>> found;
+    for (size_t u = 0; u < checkpoint_.units.size(); ++u) {
+      found.emplace_back();
+      for (const auto& part : checkpoint_.units[u].parts) {
+        found.back().push_back(at::zeros({elements[u]}, to_scalar_type(part.dtype)));
+      }
+    }
+    for (int32_t rank = 0; rank < checkpoint_.ranks; ++rank) {
+      bool needed = false;
+      for (size_t u = 0; u < found.size(); ++u) {
+        needed = needed || !overlap(rank, u, begins[u], elements[u]).empty();
+      }
+      if (needed) copy_from(rank, begins, elements, found);
+    }
+    return found;
+  }
+
+  std::vector<at::Tensor> buffers() const {
+    const auto bytes = read_file(current_, checkpoint_, kBuffersFile);
+    std::vector<at::Tensor> buffers;
+    size_t at = 0;
+    for (const auto& buffer : checkpoint_.buffers) {
+      buffers.push_back(at::empty(buffer.sizes, to_scalar_type(buffer.dtype)));
+      take(bytes, at, buffers.back().nbytes(), buffers.back().mutable_data_ptr());
+      at += buffers.back().nbytes();
+    }
+    return buffers;
+  }
+
+ private:
+  struct Range {
+    int64_t begin = 0, end = 0;
+    bool empty() const { return begin >= end; }
+  };
+
+  /// Of what a rank had of a unit, the elements that are wanted.
+  Range overlap(int32_t rank, size_t unit, int64_t begin, int64_t elements) const {
+    const auto here = checkpoint_.units[unit].elements_here;
+    return {std::max(begin, rank * here), std::min(begin + elements, (rank + 1) * here)};
+  }
+
+  static void take(const std::string& bytes, size_t at, size_t count, void* to) {
+    if (at + count > bytes.size()) {
+      throw InputError(ErrorText{"files of the sizes that the manifest says", "a shorter one",
+                                 "restore the folder from a copy"});
+    }
+    std::copy_n(bytes.data() + at, count, static_cast<char*>(to));
+  }
+
+  void copy_from(int32_t rank, const std::vector<int64_t>& begins,
+                 const std::vector<int64_t>& elements,
+                 std::vector<std::vector<at::Tensor>>& found) const {
+    const auto bytes = read_file(current_, checkpoint_, rank_file(rank));
+    size_t at = 0;
+    for (size_t u = 0; u < found.size(); ++u) {
+      const auto here = checkpoint_.units[u].elements_here;
+      const auto range = overlap(rank, u, begins[u], elements[u]);
+      for (auto& part : found[u]) {
+        const auto size = static_cast<size_t>(part.element_size());
+        if (!range.empty()) {
+          const auto from = static_cast<size_t>(range.begin - rank * here);
+          const auto to = static_cast<size_t>(range.begin - begins[u]);
+          take(bytes, at + from * size, static_cast<size_t>(range.end - range.begin) * size,
+               static_cast<char*>(part.mutable_data_ptr()) + to * size);
+        }
+        at += static_cast<size_t>(here) * size;
+      }
+    }
+  }
+
+  const std::string current_;
+  const Checkpoint& checkpoint_;
+};
+
+// What a checkpoint must have in common with what it is loaded into.
+void check_same(const Checkpoint& saved, const Checkpoint& here) {
+  const auto differ = [](const std::string& expected, const std::string& found) {
+    throw InputError(ErrorText{expected, found, "load it into the model that it was saved from"});
+  };
+  if (saved.optimizer != here.optimizer && !here.optimizer.empty() && !saved.optimizer.empty()) {
+    differ("a checkpoint of " + here.optimizer, "one of " + saved.optimizer);
+  }
+  if (saved.units.size() != here.units.size()) {
+    differ(fmt::format("a checkpoint of {} units", here.units.size()),
+           fmt::format("one of {}", saved.units.size()));
+  }
+  for (size_t u = 0; u < here.units.size(); ++u) {
+    const auto &a = here.units[u], &b = saved.units[u];
+    const auto text = [](const Checkpoint::Member& m) {
+      return fmt::format("{} [{}]", m.name, fmt::join(m.sizes, ", "));
+    };
+    for (size_t i = 0; i < std::max(a.members.size(), b.members.size()); ++i) {
+      const auto ours = i < a.members.size() ? text(a.members[i]) : "no further parameter";
+      const auto theirs = i < b.members.size() ? text(b.members[i]) : "no further parameter";
+      if (ours != theirs) differ("a checkpoint with " + ours, theirs);
+    }
+    if (a.parts[0] != b.parts[0]) {
+      differ(fmt::format("parameters of {} ({})", name(a.parts[0].dtype), a.members[0].name),
+             fmt::format("{}", name(b.parts[0].dtype)));
+    }
+  }
+  if (saved.buffers != here.buffers) differ("a checkpoint of the same buffers", "one of others");
+}
+
+// A state of an optimizer with these tensors; null if there are none.
+std::unique_ptr<ParameterState> loaded_state(const Optimizer& optimizer,
+                                             const Checkpoint::Unit& unit,
+                                             const std::vector<at::Tensor>& tensors,
+                                             c10::Device device) {
+  if (tensors.size() == 1 && unit.numbers.empty()) return nullptr;
+  auto state = new_state(optimizer);
+  const auto parts = parts_of(*state);
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    const auto slot = std::ranges::find(parts.tensors, unit.parts[i].name,
+                                        [](const auto& entry) { return entry.first; });
+    if (slot == parts.tensors.end()) {
+      throw InputError(
+          ErrorText{"a state of " + kind_of(optimizer), "one with " + unit.parts[i].name, ""});
+    }
+    *slot->second = tensors[i].to(device);
+  }
+  for (const auto& [name, value] : parts.numbers) {
+    const auto known = unit.numbers.find(name);
+    if (known != unit.numbers.end()) *value = known->second;
+  }
+  return state;
+}
+
+}  // namespace
+
+void save_checkpoint(const std::string& folder, const Sharded& sharded, const Optimizer* optimizer,
+                     int64_t step) {
+  const auto& group = sharded.group();
+  const bool first = group.rank() == 0;
+  const auto name =
+      on_all_ranks(group, [&] { return first ? make_folder(folder, step) : std::string(); })[0];
+  const auto made = (std::filesystem::path(folder) / name).string();
+  const auto path = [&](const std::string& file) { return made + "/" + file; };
+  try {
+    auto checkpoint = describe(sharded, optimizer, step);
+    const auto hashes = on_all_ranks(group, [&] {
+      const auto bytes = bytes_of_rank(sharded, optimizer);
+      write_file(path(rank_file(group.rank())), bytes);
+      const auto contents = contents_of(bytes);
+      return fmt::format("{} {}", contents.bytes, contents.hash);
+    });
+    on_all_ranks(group, [&] {
+      if (!first) return std::string();
+      for (int32_t rank = 0; rank < group.size(); ++rank) {
+        const auto space = hashes[rank].find(' ');
+        checkpoint.files[rank_file(rank)] = {std::stoll(hashes[rank].substr(0, space)),
+                                             hashes[rank].substr(space + 1)};
+      }
+      const auto buffers = bytes_of_buffers(sharded);
+      write_file(path(kBuffersFile), buffers);
+      checkpoint.files[kBuffersFile] = contents_of(buffers);
+      write_file(path("manifest.json"), to_json(checkpoint));
+      make_current(folder, name);
+      return std::string();
+    });
+  } catch (...) {
+    if (first) remove_folder(made);
+    throw;
+  }
+}
+
+int64_t load_checkpoint(const std::string& folder, const Sharded& sharded, Optimizer* optimizer) {
+  const at::NoGradGuard no_grad;
+  const auto& group = sharded.group();
+  // Rank 0's look at it counts, in case it is being replaced.
+  const auto current = on_all_ranks(
+      group, [&] { return group.rank() == 0 ? current_folder(folder) : std::string(); })[0];
+  if (current.empty()) return -1;
+
+  Checkpoint saved;
+  std::vector<std::vector<at::Tensor>> parts;
+  std::vector<at::Tensor> buffers;
+  std::vector<std::unique_ptr<ParameterState>> states;
+  on_all_ranks(group, [&] {
+    saved = read_checkpoint(current);
+    check_same(saved, describe(sharded, optimizer, 0));
+    std::vector<int64_t> begins, elements;
+    for (const auto& unit : sharded.units()) {
+      begins.push_back(group.rank() * unit->elements_here());
+      elements.push_back(unit->elements_here());
+    }
+    const Reader reader(current, saved);
+    parts = reader.read(begins, elements);
+    buffers = reader.buffers();
+    for (size_t u = 0; u < parts.size() && optimizer != nullptr; ++u) {
+      states.push_back(
+          loaded_state(*optimizer, saved.units[u], parts[u], sharded.units()[u]->shard().device()));
+    }
+    return std::string();
+  });
+
+  for (size_t u = 0; u < parts.size(); ++u) {
+    const auto& shard = sharded.units()[u]->shard();
+    shard.detach().copy_(parts[u][0]);
+    if (optimizer == nullptr) continue;
+    auto& known = optimizer->state();
+    known.erase(shard.unsafeGetTensorImpl());
+    if (states[u]) known[shard.unsafeGetTensorImpl()] = std::move(states[u]);
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    sharded.buffers()[i].second.detach().copy_(buffers[i]);
+  }
+  return saved.step;
+}
+
+namespace {
+
+// The tensors of a module and of those in it, by the first word of their names.
+void write_module(torch::serialize::OutputArchive& archive,
+                  const std::map<std::string, std::pair<at::Tensor, bool>>& tensors) {
+  std::map<std::string, std::map<std::string, std::pair<at::Tensor, bool>>> children;
+  for (const auto& [name, tensor] : tensors) {
+    const auto dot = name.find('.');
+    if (dot == std::string::npos) {
+      archive.write(name, tensor.first, /*is_buffer=*/tensor.second);
+    } else {
+      children[name.substr(0, dot)].emplace(name.substr(dot + 1), tensor);
+    }
+  }
+  for (const auto& [name, child] : children) {
+    torch::serialize::OutputArchive inner(archive.compilation_unit());
+    write_module(inner, child);
+    archive.write(name, inner);
+  }
+}
+
+}  // namespace
+
+void export_checkpoint(const std::string& folder, const std::string& file) {
+  const auto current = current_folder(folder);
+  if (current.empty()) {
+    throw InputError(
+        ErrorText{"a folder with a checkpoint", folder, "save_checkpoint() writes one"});
+  }
+  const auto checkpoint = read_checkpoint(current);
+  const Reader reader(current, checkpoint);
+  std::vector<int64_t> begins(checkpoint.units.size(), 0), elements;
+  for (const auto& unit : checkpoint.units) {
+    elements.push_back(unit.elements_here * checkpoint.ranks);
+  }
+  const auto parts = reader.read(begins, elements);
+  std::map<std::string, std::pair<at::Tensor, bool>> tensors;
+  for (size_t u = 0; u < parts.size(); ++u) {
+    for (const auto& member : checkpoint.units[u].members) {
+      int64_t count = 1;
+      for (const int64_t size : member.sizes) count *= size;
+      tensors[member.name] = {
+          parts[u][0].narrow(0, member.offset, count).view(member.sizes).clone(), false};
+    }
+  }
+  const auto buffers = reader.buffers();
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    tensors[checkpoint.buffers[i].name] = {buffers[i], true};
+  }
+  for (const auto& [name, first] : checkpoint.other_names) tensors[name] = tensors.at(first);
+  torch::serialize::OutputArchive archive;
+  write_module(archive, tensors);
+  try {
+    archive.save_to(file);
+  } catch (const std::exception& error) {
+    throw InputError(ErrorText{"a file that can be written", file + ": " + error.what(), ""});
+  }
+}
+
+}  // namespace antegrad
