@@ -16,7 +16,7 @@ PYTHON = $(shell sed -n 's/^ANTEGRAD_PYTHON=//p' build/setup.env)
 CTEST := ctest --test-dir $(BUILD) --output-on-failure --no-tests=error -j $(JOBS)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup configure build demo demo-python test test-all bench conformance accuracy format docs check mutants asan asan-torch tsan fuzz programs wheel test-wheel package test-package install clean
+.PHONY: help setup configure build demo demo-sharded demo-python test test-all bench conformance accuracy format docs check mutants asan asan-torch tsan fuzz programs wheel test-wheel package test-package install clean
 
 help: ## print this list
 	@printf 'antegrad: make <target>\n\n'
@@ -42,6 +42,10 @@ demo: configure ## train a small GPT with it; TEXT=file to train on, DEMO_ARGS='
 	@ninja -C $(BUILD) -j $(JOBS) train_gpt
 	@mkdir -p out/demo
 	@GOMP_SPINCOUNT=$${GOMP_SPINCOUNT-10000} $(BUILD)/examples/train_gpt --out out/demo $(if $(TEXT),--text '$(TEXT)') $(DEMO_ARGS)
+
+demo-sharded: configure ## the same sharded over 1, 2 and 4 processes; TEXT=file to train on, DEMO_ARGS='...'
+	@ninja -C $(BUILD) -j $(JOBS) train_gpt_sharded
+	@$(BUILD)/examples/train_gpt_sharded --out out/demo-sharded $(if $(TEXT),--text '$(TEXT)') $(DEMO_ARGS)
 
 demo-python: configure ## the same from Python, through torch.compile; TEXT=file to train on
 	@ninja -C $(BUILD) -j $(JOBS) antegrad_python

@@ -51,6 +51,9 @@ class ProcessGroup {
 
   GroupStats stats() const;
 
+  /// The mean of a number over all ranks. A collective. Throws DistributedError.
+  double mean(double value) const;
+
   /// Returns when all ranks have called it. Throws DistributedError.
   void barrier() const;
 

@@ -131,6 +131,11 @@ at::Tensor Tracer::computed(const PlaceOf& place) {
   return known[place.index];
 }
 
+bool used_placeholders() {
+  const auto* tracer = Tracer::current();
+  return tracer != nullptr && tracer->has_computed();
+}
+
 at::Tensor Tracer::lift_argument(const at::Tensor& tensor, int32_t leaf) {
   if (!tensor.defined()) return tensor;
   if (placeholder_of(tensor) != nullptr) {

@@ -38,4 +38,7 @@ void make_placeholder(const at::Tensor& tensor, PlaceOf place);
 /// What a tensor stands for; null for an ordinary one.
 const PlaceOf* placeholder_of(const at::Tensor& tensor);
 
+/// Whether the capture on this thread has computed what some placeholder stands for.
+bool used_placeholders();
+
 }  // namespace antegrad::capture

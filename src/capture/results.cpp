@@ -123,6 +123,8 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
     return run_backward(tracer, tensors, outputs, request);
   } catch (...) {
     captured.backward_error = typed_current_exception();
+    // A whole step has no backward() that could throw it.
+    if (request.update) std::rethrow_exception(captured.backward_error);
     graph.nodes.resize(nodes);
     tracer.generator_tokens = tokens;
     tracer.effect_tokens = effects;

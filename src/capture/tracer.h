@@ -104,6 +104,9 @@ class Tracer final : public torch_compat::CarriedBase {
   /// The last raised error; null if none.
   const std::exception_ptr& raised() const { return raised_; }
 
+  /// Whether the callable used a placeholder.
+  bool has_computed() const { return !computed_.empty(); }
+
   Graph graph;
   ops::AttrTables tables;
   InferCounts counts;

@@ -21,6 +21,7 @@
 #include "compile/plan_record.h"
 #include "compile/program_report.h"
 #include "compile/stages.h"
+#include "compile/team.h"
 #include "hooks/captured_hooks.h"
 #include "memory/peak.h"
 #include "options/words.h"
@@ -115,7 +116,7 @@ struct ToPlan {
 };
 
 struct Finished {
-  PlannedPartition planned;
+  PlannedPartition planned = {};
   PartitionRecord record = {};             // of the plan, if it is to be kept
   IdMap<ValueId, bool> saved = {};         // before hooks
   std::map<ValueId, int32_t> packed = {};  // Partition::packed
@@ -199,12 +200,11 @@ LoweringRules rules_of(const Options& options) {
 
 // A plan for a budget counts on kernels that may not prove themselves. Where they are missed, the
 // next plan knows; the last one has none.
-Finished plan_and_finish(const ToPlan& what, bool records, const PassContext& passes,
-                         const CompileLogs& logs, Stages& stages) {
+Finished plan_and_finish(const ToPlan& what, LoweringRules lowering, bool records,
+                         const PassContext& passes, const CompileLogs& logs, Stages& stages) {
   constexpr int kMostPlans = 3;
   const auto measured = measure_for(what.joint, what.tables, what.options);
   stages.end("measure");
-  auto lowering = rules_of(what.options);
   const auto once = [&] {
     return finish(plan_partition(what.joint, measured, what.options, lowering, what.hooks,
                                  what.first_hook, what.carry, passes),
@@ -254,11 +254,48 @@ kernels::Libraries libraries_of(const Finished& made) {
   return libraries;
 }
 
+// The plan of rank 0. If kernels that are missing on some rank take its step over the budget, all
+// do without kernels.
+Finished plan_as_team(const Team& team, const ToPlan& what, const PassContext& passes,
+                      const CompileLogs& logs, Stages& stages) {
+  team.meet(what.joint, what.options);
+  for (auto lowering = rules_of(what.options);; lowering.lowering = Lowering::off) {
+    Finished made;
+    const auto text = team.share([&] {
+      made = plan_and_finish(what, lowering, /*records=*/true, passes, logs, stages);
+      return to_text(made.record);
+    });
+    bool fits = true;
+    try {
+      if (!team.leads()) {
+        made = finish(planned_again(parse_record(text), what.joint, what.options, lowering,
+                                    what.hooks, what.first_hook, passes),
+                      /*records=*/false, what, passes, logs, stages);
+        fits = !is_over_budget(made);
+      }
+    } catch (const GraphError&) {
+      fits = false;
+    }
+    if (team.all(fits)) return made;
+    if (lowering.lowering == Lowering::off) {
+      throw DistributedError({}, {"a plan of rank 0 that all ranks can follow",
+                                  "one that some rank cannot, also without kernels",
+                                  "let all ranks run the same build of antegrad and libtorch"});
+    }
+  }
+}
+
 Finished plan_or_find(CachedPlan& cached, const ToPlan& what, const PassContext& passes,
                       const CompileLogs& logs, Stages& stages) {
-  if (!cached.active()) return plan_and_finish(what, false, passes, logs, stages);
+  if (const auto team = Team::of(what.joint, what.options)) {
+    return plan_as_team(*team, what, passes, logs, stages);
+  }
+  const auto plan = [&](bool records) {
+    return plan_and_finish(what, rules_of(what.options), records, passes, logs, stages);
+  };
+  if (!cached.active()) return plan(/*records=*/false);
   if (auto made = finish_cached(cached, what, passes, logs, stages)) return std::move(*made);
-  auto made = plan_and_finish(what, true, passes, logs, stages);
+  auto made = plan(/*records=*/true);
   cached.keep(made.record, libraries_of(made));
   stages.end("keep plan");
   return made;

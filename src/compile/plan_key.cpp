@@ -35,21 +35,6 @@ std::set<std::string> device_models(const Graph& joint) {
   return models;
 }
 
-std::vector<std::string> settings_in_key(const Options& options) {
-  std::vector<std::string_view> names;
-  for (const auto& row : option_rows()) {
-    if (row.in_key) names.push_back(row.name);
-  }
-  return settings(options, names);
-}
-
-// A graph hashes with its ids, on which plans are written, but without its name.
-std::string hash_of(const Graph& joint) {
-  Graph nameless = joint;
-  nameless.name.clear();
-  return to_string(PackedGraph(nameless).hash());
-}
-
 // What the hash covers as well, for those who read the key.
 std::vector<std::string> arguments_of(const Graph& joint) {
   std::vector<std::string> arguments;
@@ -67,6 +52,20 @@ const std::string& build_id_of_libtorch() {
 
 }  // namespace
 
+std::vector<std::string> settings_in_key(const Options& options) {
+  std::vector<std::string_view> names;
+  for (const auto& row : option_rows()) {
+    if (row.in_key) names.push_back(row.name);
+  }
+  return settings(options, names);
+}
+
+std::string hash_without_name(const Graph& joint) {
+  Graph nameless = joint;
+  nameless.name.clear();
+  return to_string(PackedGraph(nameless).hash());
+}
+
 std::string key_of_plan(const Graph& joint, const Options& options, const CacheNotes& notes) {
   return fmt::format(
       "{}"
@@ -78,7 +77,7 @@ std::string key_of_plan(const Graph& joint, const Options& options, const CacheN
       "switches {}\n"
       "options {}\n"
       "code {}\n",
-      kPlanRecord, library_version(), own_build_id(), hash_of(joint),
+      kPlanRecord, library_version(), own_build_id(), hash_without_name(joint),
       fmt::join(arguments_of(joint), ", "), this_machine(), build_id_of_libtorch(),
       fmt::join(device_models(joint), "; "), guards::Ambient::now().text(),
       fmt::join(settings_in_key(options), " "), fmt::join(notes.hashes, "; "));

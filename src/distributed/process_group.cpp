@@ -1,3 +1,4 @@
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/process_group.h>
 #include <fmt/format.h>
@@ -102,6 +103,13 @@ int32_t ProcessGroup::rank() const { return state_->rank; }
 int32_t ProcessGroup::size() const { return state_->size; }
 const std::string& ProcessGroup::name() const { return state_->name; }
 GroupStats ProcessGroup::stats() const { return state_->stats(); }
+
+double ProcessGroup::mean(double value) const {
+  if (size() == 1) return value;
+  auto sum = at::full({1}, value, at::kDouble);
+  distributed::all_reduce(*state_, sum);
+  return sum.item<double>() / size();
+}
 
 void ProcessGroup::barrier() const {
   auto none = at::zeros({1});

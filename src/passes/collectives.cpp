@@ -21,10 +21,8 @@ bool is_start(const Node& node) { return node.op.traits().agreed && !node.op.tra
 struct Collective {
   int32_t start = -1;
   int32_t wait = -1;
-  /// What its input is computed with, if that are few nodes that read nothing but inputs of the
-  /// graph: a cast. Ascending. Only if `early`.
-  std::vector<int32_t> before = {};
   bool early = false;  ///< may start at any time
+  int32_t cast = -1;   ///< of an input of the graph, which makes its input; -1 for none
 };
 
 /// Moves nodes, which otherwise keep their order.
@@ -45,7 +43,7 @@ class Mover {
       const bool first = std::cmp_less(i, ahead);
       const int32_t after = first ? -1 : early[i - ahead]->wait;
       if (after > early[i]->start) continue;
-      for (const int32_t node : early[i]->before) place_[node] = {after, kAfter};
+      if (early[i]->cast >= 0) place_[early[i]->cast] = {after, kAfter};
       place_[early[i]->start] = {after, kAfter};
     }
   }
@@ -102,20 +100,13 @@ class Mover {
   }
 
   void find_before(Collective& one) const {
-    constexpr size_t kFew = 4;
-    std::vector<int32_t> open = {one.start};
-    while (!open.empty()) {
-      const Node& node = graph_.nodes[open.back()];
-      open.pop_back();
-      for (const ValueId id : node.inputs) {
-        const int32_t maker = made_by_[id];
-        if (maker < 0 || std::ranges::find(one.before, maker) != one.before.end()) continue;
-        if (one.before.size() == kFew || graph_.nodes[maker].must_run_once()) return;
-        one.before.push_back(maker);
-        open.push_back(maker);
-      }
+    const auto maker_of = [&](int32_t node) { return made_by_[graph_.nodes[node].inputs.front()]; };
+    const int32_t maker = maker_of(one.start);
+    if (maker >= 0) {
+      const Node& cast = graph_.nodes[maker];
+      if (cast.inputs.size() != 1 || maker_of(maker) >= 0 || cast.must_run_once()) return;
+      one.cast = maker;
     }
-    std::ranges::sort(one.before);
     one.early = true;
   }
 
@@ -155,6 +146,13 @@ std::string group_of(const Node& node) {
 bool has_collectives(const Graph& graph) {
   return std::ranges::any_of(graph.nodes,
                              [](const Node& node) { return node.op.traits().collective; });
+}
+
+std::string group_of_collectives(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    if (node.op.traits().collective && !is_wait(node)) return group_of(node);
+  }
+  return {};
 }
 
 Graph overlap_collectives(Graph graph, int64_t ahead) {

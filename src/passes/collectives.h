@@ -8,11 +8,15 @@
 /// that may be read (OpTraits::agreed). Both passes look at the graph alone, so they decide alike on
 /// all ranks.
 
+#include <string>
+
 #include "graph/graph.h"
 
 namespace antegrad {
 
 bool has_collectives(const Graph& graph);
+/// The group of the first one; empty for none.
+std::string group_of_collectives(const Graph& graph);
 
 /// Starts collectives of what the graph is given, such as gathers of shards, `ahead` of them early:
 /// right after the wait of the one that many before, and the first ones at the start of the graph.

@@ -45,7 +45,7 @@ constexpr PassRow kPassRows[] = {
      "on the simplified graph, so that the partitioner weighs the nodes that will run"},
     {"hooks", PassStage::split, kNeeded, "inlines packing of saved tensors into the forward and unpacking into the backward",
      "after split, which decides what is saved; before reinplace, which can then reuse the memory of packed tensors"},
-    {"overlap_collectives", PassStage::split, kOptional, "starts gathers early and ends reductions late",
+    {"overlap_collectives", PassStage::split, kNeeded, "starts gathers early and ends reductions late",
      "after split, which decides what is gathered again; before lower, whose kernels keep the order of other nodes"},
     {"lower", PassStage::finish_forward, kNeeded, "makes kernels of groups of nodes, with the option `lowering`",
      "after hooks, so that packing joins kernels; before reinplace, since groups consist of functional nodes"},

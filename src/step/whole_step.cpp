@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "capture/numbers.h"
+#include "capture/placeholder.h"
 
 namespace antegrad::step {
 namespace {
@@ -159,6 +160,11 @@ Tensors WholeStep::limited(Tensors gradients) const {
   Tensors defined;
   for (const auto& gradient : gradients) {
     if (gradient.defined()) defined.push_back(gradient);
+  }
+  if (options_.clip_norm && capture::used_placeholders()) {
+    throw OptionError(
+        ErrorText{"no clip_norm in the step of a sharded module", "one of parts of the parameters",
+                  "compile() the loss, and call Sharded::clip_grad_norm_(), which asks all ranks"});
   }
   defined = clipped(std::move(defined), options_, optimizer_->clip_factor());
   auto next = defined.begin();

@@ -83,6 +83,12 @@ TEST(DISABLED_Rank, IsAloneAndErrs) {
   EXPECT_THAT(message_of<CaptureError>([&] { product(weight, at::ones({24})); }),
               HasSubstr("a sharded parameter as an argument"));
 
+  auto clipping = compile_step(training.model, training.optimizer, training.loss,
+                               default_step_options(), {.clip_norm = 1.0});
+  const auto batch = batch_of(0, 0);
+  EXPECT_THAT(message_of<OptionError>([&] { clipping(batch.tokens, batch.targets); }),
+              HasSubstr("Sharded::clip_grad_norm_()"));
+
   torch::nn::Linear used(2, 2);
   used->forward(at::ones({1, 2})).sum().backward();
   EXPECT_THAT(message_of<InputError>([&] { fully_shard(*used, group); }),

@@ -38,6 +38,7 @@ const std::map<std::string, Case>& cases() {
       {"half_in_budget",
        {.shard = {.gather_dtype = at::kBFloat16, .reduce_dtype = at::kFloat},
         .options = Options().with_memory_share(0)}},
+      {"priced", {.options = Options().with_partition(Partitioner::priced)}},
       {"dropout", {.drop = 0.2}},
       {"dropout_in_budget", {.options = Options().with_memory_share(0), .drop = 0.2}},
       {"frozen", {.frozen = true}},

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/nn.h>
 #include <torch/nn/utils/clip_grad.h>
 #include <torch/optim.h>
@@ -428,6 +429,37 @@ TEST(WholeStep, WritesParametersInPlace) {
     EXPECT_EQ(model->parameters()[i].data_ptr(), before[i]);
   }
   EXPECT_THROW(step(data[0].slice(1, 0, 19), data[1]), c10::Error);  // eager's error
+}
+
+// A derivative that asks for data, which no program can know.
+struct AsksInBackward : torch::autograd::Function<AsksInBackward> {
+  static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) {
+    return x * 2;
+  }
+  static List backward(torch::autograd::AutogradContext*, List gradients) {
+    return {gradients[0] * gradients[0].sum().item<double>()};
+  }
+};
+
+TEST(WholeStep, RefusesABackwardThatCannotBeCaptured) {
+  const auto asks = [](const Net& model) {
+    return [model = Net(model)](const at::Tensor& x) mutable {
+      return AsksInBackward::apply(model(x)).square().mean();
+    };
+  };
+  auto model = net(), eager = net();
+  torch::optim::SGD ours(model->parameters(), 0.1), theirs(eager->parameters(), 0.1);
+  auto refusing = compile_step(model, ours, asks(model), exact());
+  EXPECT_THROW(refusing(batch(0)[0]), DataDependentError);
+  EXPECT_TRUE(at::equal(model->first->weight, eager->first->weight));
+  auto step = compile_step(model, ours, asks(model), exact().with_on_refusal(OnRefusal::eager));
+  at::manual_seed(1);
+  step(batch(0)[0]);
+  at::manual_seed(1);
+  asks(eager)(batch(0)[0]).backward();
+  theirs.step();
+  EXPECT_TRUE(at::equal(model->first->weight, eager->first->weight));
+  EXPECT_EQ(step.report().eager_calls, 1);
 }
 
 TEST(WholeStep, RefusesWhatItCannotCompile) {

@@ -1,0 +1,73 @@
+#include "compile/team.h"
+
+#include <antegrad/error.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "compile/plan_key.h"
+#include "distributed/collectives.h"
+#include "passes/collectives.h"
+
+namespace antegrad::compiler {
+
+struct Team::Group {
+  std::shared_ptr<distributed::GroupState> state;
+};
+
+namespace {
+
+bool decides_alike(const Options& options) {
+  switch (options.partition) {
+    case Partitioner::as_written: return true;
+    case Partitioner::min_cut:
+      return options.min_cut.activation_memory_budget_runtime_estimator !=
+             RuntimeEstimator::profile;
+    default: return false;
+  }
+}
+
+// The first letter of what a rank shares.
+constexpr char kText = '+';
+constexpr char kOverBudget = '-';
+
+}  // namespace
+
+std::optional<Team> Team::of(const Graph& joint, const Options& options) {
+  if (decides_alike(options) || !has_collectives(joint)) return std::nullopt;
+  return Team(std::make_shared<Group>(Group{distributed::find_group(group_of_collectives(joint))}));
+}
+
+bool Team::leads() const { return group_->state->rank == 0; }
+
+void Team::meet(const Graph& joint, const Options& options) const {
+  distributed::agree(*group_->state, fmt::format("a plan for {} with {}", hash_without_name(joint),
+                                                 fmt::join(settings_in_key(options), ", ")));
+}
+
+std::string Team::share(const std::function<std::string()>& lead) const {
+  std::string mine;
+  if (leads()) {
+    try {
+      mine = kText + lead();
+    } catch (const BudgetError& error) {
+      mine = fmt::format("{}{}\n{}", kOverBudget, error.smallest_bytes(), error.what());
+    }
+  }
+  const auto text = distributed::texts_of_all(*group_->state, mine)[0];
+  if (text.front() == kText) return text.substr(1);
+  const auto line = text.find('\n');
+  throw BudgetError(std::stoll(text.substr(1, line - 1)),
+                    {"a budget for which rank 0 finds a plan", text.substr(line + 1), ""});
+}
+
+bool Team::all(bool mine) const {
+  const auto texts = distributed::texts_of_all(*group_->state, mine ? "yes" : "no");
+  return std::ranges::all_of(texts, [](const auto& text) { return text == "yes"; });
+}
+
+}  // namespace antegrad::compiler
