@@ -18,7 +18,7 @@
 namespace antegrad::distributed {
 namespace {
 
-using Work = GroupState::Work;
+using Works = GroupState::Works;
 
 int64_t bytes(const at::Tensor& tensor) { return static_cast<int64_t>(tensor.nbytes()); }
 
@@ -33,13 +33,13 @@ class Running {
   }
 
   void add(const at::Tensor& result, const char* what, std::shared_ptr<GroupState> group,
-           Work work) {
+           Works works) {
     const std::lock_guard lock(mutex_);
     // Of programs that failed between start and wait.
     std::erase_if(by_storage_, [](const auto& entry) { return entry.second.storage.expired(); });
     auto* const storage = result.storage().unsafeGetStorageImpl();
     by_storage_.insert_or_assign(storage, Entry{result.storage().getWeakStorageImpl(), what,
-                                                std::move(group), std::move(work)});
+                                                std::move(group), std::move(works)});
   }
 
   /// Waits, if it runs.
@@ -50,7 +50,7 @@ class Running {
     const auto entry = std::move(found->second);
     by_storage_.erase(found);
     lock.unlock();
-    entry.group->wait(entry.what, entry.work);
+    entry.group->wait(entry.what, entry.works);
   }
 
  private:
@@ -58,7 +58,7 @@ class Running {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // its address is not used again meanwhile
     const char* what;
     std::shared_ptr<GroupState> group;
-    Work work;
+    Works works;
   };
   std::mutex mutex_;
   std::unordered_map<const c10::StorageImpl*, Entry> by_storage_;
@@ -66,27 +66,77 @@ class Running {
 
 // --- operators -----------------------------------------------------------------------------------
 
+// Gloo's own gather and exchange copy through memory of their own, on threads that take a core. What
+// pairs of ranks send each other goes from tensor to tensor.
+bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
+
+// Sends each other rank `part_for(rank)`, and receives into `part_from(rank)`.
+template <class PartFor, class PartFrom>
+Works between_pairs(c10d::Backend& backend, GroupState& group, PartFor part_for,
+                    PartFrom part_from) {
+  const int tag = group.next_tag();
+  Works works;
+  const auto others = [&](const auto& visit) {
+    // Each rank begins with its neighbour, so that not all send to the same one.
+    for (int32_t step = 1; step < group.size; ++step) visit((group.rank + step) % group.size);
+  };
+  others([&](int32_t rank) {
+    std::vector<at::Tensor> part = {part_from(rank)};
+    works.push_back(backend.recv(part, rank, tag));
+  });
+  others([&](int32_t rank) {
+    std::vector<at::Tensor> part = {part_for(rank)};
+    works.push_back(backend.send(part, rank, tag));
+  });
+  part_from(group.rank).copy_(part_for(group.rank));
+  return works;
+}
+
+Works begin_all_gather(c10d::Backend& backend, GroupState& group, at::Tensor& result,
+                       at::Tensor& shard) {
+  if (!is_gloo(backend)) return {backend._allgather_base(result, shard)};
+  const auto part = [&](int32_t rank) {
+    return result.narrow(0, rank * shard.numel(), shard.numel());
+  };
+  return between_pairs(
+      backend, group, [&](int32_t) { return shard; }, part);
+}
+
+Works begin_all_to_all(c10d::Backend& backend, GroupState& group, at::Tensor& result,
+                       at::Tensor& parts) {
+  if (!is_gloo(backend)) {
+    std::vector<int64_t> even;
+    return {backend.alltoall_base(result, parts, even, even)};
+  }
+  const auto part_of = [&](const at::Tensor& all) {
+    return [&](int32_t rank) {
+      const auto count = all.numel() / group.size;
+      return all.narrow(0, rank * count, count);
+    };
+  };
+  return between_pairs(backend, group, part_of(parts), part_of(result));
+}
+
 at::Tensor run_all_gather(const at::Tensor& shard, int64_t ranks, std::string name) {
-  auto group = find_group(name);
+  const auto group = find_group(name);
   auto input = shard.contiguous();
   auto result = at::empty({ranks * input.numel()}, input.options());
-  auto work =
-      group->start("all_gather", bytes(result), input.device().type(),
-                   [&](c10d::Backend& backend) { return backend._allgather_base(result, input); });
-  Running::of_process().add(result, "all_gather", std::move(group), std::move(work));
+  auto works = group->start(
+      "all_gather", bytes(result), input.device().type(),
+      [&](c10d::Backend& backend) { return begin_all_gather(backend, *group, result, input); });
+  Running::of_process().add(result, "all_gather", group, std::move(works));
   return result;
 }
 
 at::Tensor run_all_to_all(const at::Tensor& parts, int64_t ranks, std::string name) {
-  auto group = find_group(name);
-  auto input = parts.contiguous();
+  const auto group = find_group(name);
+  auto input = parts.contiguous().view({-1});
   auto result = at::empty({ranks, input.numel() / ranks}, input.options());
-  std::vector<int64_t> even;
   auto flat = result.view({-1});
-  auto work = group->start(
+  auto works = group->start(
       "all_to_all", bytes(result), input.device().type(),
-      [&](c10d::Backend& backend) { return backend.alltoall_base(flat, input, even, even); });
-  Running::of_process().add(result, "all_to_all", std::move(group), std::move(work));
+      [&](c10d::Backend& backend) { return begin_all_to_all(backend, *group, flat, input); });
+  Running::of_process().add(result, "all_to_all", group, std::move(works));
   return result;
 }
 
@@ -123,10 +173,10 @@ int64_t hash_of(const std::string& text) {
 at::Tensor gathered(GroupState& group, const at::Tensor& mine) {
   auto input = mine;
   auto result = at::empty({group.size * mine.numel()}, mine.options());
-  const auto work = group.start("agree", 0, mine.device().type(), [&](c10d::Backend& backend) {
-    return backend._allgather_base(result, input);
+  const auto works = group.start("agree", 0, mine.device().type(), [&](c10d::Backend& backend) {
+    return begin_all_gather(backend, group, result, input);
   });
-  group.wait("agree", work);
+  group.wait("agree", works);
   return result;
 }
 
@@ -194,19 +244,20 @@ void agree(GroupState& group, const std::string& text) {
 
 void all_reduce(GroupState& group, at::Tensor& tensor) {
   std::vector<at::Tensor> tensors = {tensor};
-  const auto work = group.start("all_reduce", bytes(tensor), tensor.device().type(),
-                                [&](c10d::Backend& backend) { return backend.allreduce(tensors); });
-  group.wait("all_reduce", work);
+  const auto works =
+      group.start("all_reduce", bytes(tensor), tensor.device().type(),
+                  [&](c10d::Backend& backend) { return Works{backend.allreduce(tensors)}; });
+  group.wait("all_reduce", works);
 }
 
 void broadcast(GroupState& group, at::Tensor& tensor, int64_t from) {
   std::vector<at::Tensor> tensors = {tensor};
   c10d::BroadcastOptions options;
   options.rootRank = from;
-  const auto work =
-      group.start("broadcast", bytes(tensor), tensor.device().type(),
-                  [&](c10d::Backend& backend) { return backend.broadcast(tensors, options); });
-  group.wait("broadcast", work);
+  const auto works = group.start(
+      "broadcast", bytes(tensor), tensor.device().type(),
+      [&](c10d::Backend& backend) { return Works{backend.broadcast(tensors, options)}; });
+  group.wait("broadcast", works);
 }
 
 at::Tensor all_gather(const at::Tensor& shard, const GroupState& group) {

@@ -31,7 +31,7 @@ ProcessGroup::State::State(c10::intrusive_ptr<c10d::ProcessGroup> c10d_group,
       heartbeat_(std::move(heartbeat)) {}
 
 auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType device,
-                                const std::function<Work(c10d::Backend&)>& begin) -> Work {
+                                const std::function<Works(c10d::Backend&)>& begin) -> Works {
   {
     const std::lock_guard lock(mutex_);
     if (!failure_.empty()) {
@@ -49,10 +49,10 @@ auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType
   }
 }
 
-void ProcessGroup::State::wait(const char* what, const Work& work) {
+void ProcessGroup::State::wait(const char* what, const Works& works) {
   const auto begin = std::chrono::steady_clock::now();
   try {
-    work->wait();
+    for (const auto& work : works) work->wait();
   } catch (const std::exception& error) {
     fail(what, text_of(error));
   }

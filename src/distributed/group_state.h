@@ -24,7 +24,8 @@ namespace antegrad {
 
 /// Thread-safe. Destroyed before static objects are, or never.
 struct ProcessGroup::State {
-  using Work = c10::intrusive_ptr<c10d::Work>;
+  /// What one collective started: it ends when all of it has.
+  using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
   /// `heartbeat` may be null: then nobody knows which rank a failure comes from.
   State(c10::intrusive_ptr<c10d::ProcessGroup> group, std::string name,
@@ -36,16 +37,20 @@ struct ProcessGroup::State {
   const int32_t size;
 
   /// Starts a collective that hands over so many bytes. Throws DistributedError.
-  Work start(const char* what, int64_t bytes, c10::DeviceType device,
-             const std::function<Work(c10d::Backend&)>& begin);
+  Works start(const char* what, int64_t bytes, c10::DeviceType device,
+              const std::function<Works(c10d::Backend&)>& begin);
   /// Throws DistributedError.
-  void wait(const char* what, const Work& work);
+  void wait(const char* what, const Works& works);
+  /// Of the next collective between pairs of ranks; the same on all.
+  int next_tag() { return next_tag_.fetch_add(1, std::memory_order_relaxed) & kLastTag; }
   GroupStats stats() const;
 
  private:
   [[noreturn]] void fail(const char* what, const std::string& why);
 
+  static constexpr int kLastTag = (1 << 20) - 1;
   const std::unique_ptr<distributed::Heartbeat> heartbeat_;
+  std::atomic<int> next_tag_{0};
   std::atomic<int64_t> collectives_{0};
   std::atomic<int64_t> bytes_{0};
   std::atomic<int64_t> waited_{0};  // nanoseconds
