@@ -10,21 +10,30 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <random>
+#include <utility>
 
 namespace antegrad::examples {
 namespace {
 
+// Below the ports that the system gives to connections, one of which could take it meanwhile.
 int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  const bool bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  ::close(socket);
-  if (!bound) throw Error("no free port on this machine");
-  return ntohs(address.sin_port);
+  constexpr int kFirst = 12'000, kLast = 31'999;
+  constexpr int kAttempts = 100;
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(kFirst, kLast);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const int port = ports(random);
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    ::close(socket);
+    if (bound) return port;
+  }
+  throw Error("no free port on this machine");
 }
 
 std::vector<char*> pointers(std::vector<std::string>& words) {

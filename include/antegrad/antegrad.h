@@ -20,6 +20,7 @@
 #include <antegrad/passes.h>
 #include <antegrad/process_group.h>
 #include <antegrad/remote_cache.h>
+#include <antegrad/replication.h>
 #include <antegrad/report.h>
 #include <antegrad/saved_tensors.h>
 #include <antegrad/sharded_checkpoint.h>

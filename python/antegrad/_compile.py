@@ -9,7 +9,7 @@ import torch
 from typing_extensions import Unpack
 
 from antegrad import _logs
-from antegrad._C import Function, Step
+from antegrad._C import CaptureError, Function, Step
 from antegrad._modes import Mode, options_of_mode
 from antegrad._optimizers import step_optimizer
 from antegrad._options import Options
@@ -48,6 +48,8 @@ def compile(function=None, /, *, mode=None, **options):
     compiled = Function(function, {**options_of_mode(mode), **options}, _name_of(function))
     _logs.prepare(compiled)
     if isinstance(function, torch.nn.Module):
+        if options.get("on_refusal") != "eager":
+            _refuse_hooks_of_ranks(function)
         _guard_modes(compiled, function)
     return compiled
 
@@ -92,6 +94,19 @@ def compile_step(
     _logs.prepare(step)
     _guard_modes(step, model)
     return step
+
+
+def _refuse_hooks_of_ranks(module):
+    """PyTorch's data parallelism sends and frees tensors in hooks, which no graph could contain."""
+    kinds = {"FSDPModule": "FSDP2", "DistributedDataParallel": "DistributedDataParallel", "FullyShardedDataParallel": "FSDP"}
+    for inner in module.modules():
+        for base in type(inner).__mro__:
+            if base.__module__.startswith("torch.") and base.__name__ in kinds:
+                name = kinds[base.__name__]
+                raise CaptureError(
+                    f"{name}: expected a module without hooks that talk to other ranks; found those of {name}; pass it to "
+                    "torch.compile(backend=antegrad.backend), which compiles what runs between them"
+                )
 
 
 def _name_of(function):

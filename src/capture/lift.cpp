@@ -109,8 +109,9 @@ at::Tensor Tracer::lift(const at::Tensor& tensor) {
       tensor.is_meta()) {
     return tensor;
   }
-  if (const auto* place = placeholder_of(tensor)) return computed(*place);
   const std::lock_guard lock(mutex_);
+  const auto* place = placeholder_of(tensor);
+  if (place != nullptr && place->what.get() != computing_) return computed(*place);
   auto wrapper = lift_new(tensor, Source{});
   if (const auto root = root_of(tensor); root >= 0) roots_[root].met_inside = true;
   return wrapper;
@@ -118,13 +119,14 @@ at::Tensor Tracer::lift(const at::Tensor& tensor) {
 
 // The computation belongs to no checkpoint, and has a history whatever the callable is doing.
 at::Tensor Tracer::computed(const PlaceOf& place) {
-  const std::lock_guard lock(mutex_);
   auto& known = computed_[place.what.get()];
   if (known.empty()) {
     const auto around = std::exchange(block, Block());
     tag = place.what->recompute();
+    computing_ = place.what.get();
     const at::AutoGradMode with_history(true);
     known = place.what->compute();
+    computing_ = nullptr;
     tag = Recompute::as_decided;
     block = around;
   }
@@ -139,8 +141,9 @@ bool used_placeholders() {
 at::Tensor Tracer::lift_argument(const at::Tensor& tensor, int32_t leaf) {
   if (!tensor.defined()) return tensor;
   if (placeholder_of(tensor) != nullptr) {
-    throw CaptureError("", {"arguments with data", "a sharded parameter as an argument",
-                            "let the callable use the module instead"});
+    throw CaptureError(
+        "", {"arguments that are themselves", "a sharded or replicated parameter as an argument",
+             "let the callable use the module instead"});
   }
   if (tensor.key_set().has(c10::DispatchKey::Functionalize) || as_stand_in(tensor) != nullptr) {
     no_stand_ins();

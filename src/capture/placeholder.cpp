@@ -2,6 +2,7 @@
 
 #include <c10/core/Storage.h>
 
+#include <memory>
 #include <utility>
 
 #include "torch_compat/storage_state.h"
@@ -9,26 +10,53 @@
 namespace antegrad::capture {
 namespace {
 
-void delete_place(void* place) { delete static_cast<PlaceOf*>(place); }
+// What the memory of a placeholder is held by. The deleter identifies it.
+struct Held {
+  PlaceOf place;
+  c10::DataPtr memory = {};
+};
+
+void delete_held(void* held) { delete static_cast<Held*>(held); }
+
+c10::DataPtr& memory_of(const at::Tensor& tensor) {
+  auto* const storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  return storage->_mutable_data_ptr_no_checks();
+}
+
+Held* held_by(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return nullptr;
+  const auto& data = memory_of(tensor);
+  return data.get_deleter() == &delete_held ? static_cast<Held*>(data.get_context()) : nullptr;
+}
 
 }  // namespace
 
 void make_placeholder(const at::Tensor& tensor, PlaceOf place) {
-  // The deleter identifies a placeholder.
-  c10::DataPtr data(nullptr, new PlaceOf(std::move(place)), &delete_place, tensor.device());
+  c10::DataPtr data(nullptr, new Held{std::move(place)}, &delete_held, tensor.device());
   c10::Storage storage(c10::Storage::use_byte_size_t(), /*size_bytes=*/0, std::move(data),
                        /*allocator=*/nullptr, /*resizable=*/false);
   torch_compat::forbid_data(*storage.unsafeGetStorageImpl());
   tensor.unsafeGetTensorImpl()->set_storage_keep_dtype(std::move(storage));
 }
 
+void mark_placeholder(const at::Tensor& tensor, PlaceOf place) {
+  auto& data = memory_of(tensor);
+  void* const address = data.get();
+  const auto device = data.device();
+  auto held = std::make_unique<Held>(Held{std::move(place), std::move(data)});
+  data = c10::DataPtr(address, held.release(), &delete_held, device);
+}
+
+void unmark_placeholder(const at::Tensor& tensor) {
+  auto* const held = held_by(tensor);
+  if (held == nullptr || !held->memory) return;
+  auto memory = std::move(held->memory);
+  memory_of(tensor) = std::move(memory);  // frees what held it
+}
+
 const PlaceOf* placeholder_of(const at::Tensor& tensor) {
-  if (!tensor.defined() || !tensor.has_storage()) return nullptr;
-  auto* const storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  if (storage == nullptr) return nullptr;
-  const auto& data = storage->_mutable_data_ptr_no_checks();
-  if (data.get_deleter() != &delete_place) return nullptr;
-  return static_cast<const PlaceOf*>(data.get_context());
+  const auto* held = held_by(tensor);
+  return held == nullptr ? nullptr : &held->place;
 }
 
 }  // namespace antegrad::capture

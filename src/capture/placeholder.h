@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Tensors without memory that captures replace by computed ones: parameters whose values are
-/// gathered where they are used.
+/// Tensors that captures replace by computed ones: parameters whose values are gathered where they
+/// are used, or whose gradients are added up over ranks.
 
 #include <ATen/core/Tensor.h>
 #include <antegrad/recompute.h>
@@ -34,6 +34,12 @@ struct PlaceOf {
 /// Exchanges the storage of a tensor for one without memory, which holds `place`. Sizes, strides
 /// and device stay. Reading its data is an error of libtorch from then on.
 void make_placeholder(const at::Tensor& tensor, PlaceOf place);
+
+/// Marks a tensor in the same way, which keeps its memory and stays an ordinary tensor outside of
+/// captures. In compute(), it is itself.
+void mark_placeholder(const at::Tensor& tensor, PlaceOf place);
+/// Undoes that; nothing for other tensors.
+void unmark_placeholder(const at::Tensor& tensor);
 
 /// What a tensor stands for; null for an ordinary one.
 const PlaceOf* placeholder_of(const at::Tensor& tensor);

@@ -178,6 +178,7 @@ class Tracer final : public torch_compat::CarriedBase {
   std::vector<Root> roots_;
   std::unordered_map<const c10::TensorImpl*, size_t> root_by_impl_;
   std::unordered_map<const Placeholder*, std::vector<at::Tensor>> computed_;
+  const Placeholder* computing_ = nullptr;  // whose compute() runs
   /// Real tensors without a source that share memory with a root, with their wrappers.
   std::unordered_map<const c10::TensorImpl*, std::pair<at::Tensor, at::Tensor>> temporaries_;
 };

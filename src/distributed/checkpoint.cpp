@@ -84,8 +84,8 @@ Checkpoint describe(const Sharded& sharded, const Optimizer* optimizer, int64_t 
   checkpoint.ranks = sharded.group().size();
   checkpoint.other_names = sharded.other_names();
   for (const auto& unit : sharded.units()) {
-    Checkpoint::Unit described{.elements_here = unit->elements_here()};
-    for (const auto& member : unit->members()) {
+    Checkpoint::Unit described{.elements_here = unit->layout().elements_here};
+    for (const auto& member : unit->layout().members) {
       described.members.push_back({member.name, member.sizes, member.offset});
     }
     described.parts.push_back({kParameter, to_dtype(unit->shard().scalar_type())});
@@ -322,8 +322,8 @@ int64_t load_checkpoint(const std::string& folder, const Sharded& sharded, Optim
     check_same(saved, describe(sharded, optimizer, 0));
     std::vector<int64_t> begins, elements;
     for (const auto& unit : sharded.units()) {
-      begins.push_back(group.rank() * unit->elements_here());
-      elements.push_back(unit->elements_here());
+      begins.push_back(group.rank() * unit->layout().elements_here);
+      elements.push_back(unit->layout().elements_here);
     }
     const Reader reader(current, saved);
     parts = reader.read(begins, elements);

@@ -19,34 +19,7 @@ namespace {
 
 using detail::ShardUnit;
 using Units = std::vector<std::shared_ptr<ShardUnit>>;
-using Named = std::pair<std::string, at::Tensor>;
-
-/// Null, or why it cannot be sharded.
-const char* why_not(const at::Tensor& parameter) {
-  if (!parameter.is_leaf()) return "one that is no leaf";
-  if (!parameter.is_floating_point()) return "one that has no floating-point dtype";
-  if (!parameter.is_contiguous() || parameter.storage_offset() != 0) {
-    return "one that is not contiguous, or a view";
-  }
-  if (parameter.storage().use_count() > 1) return "one that shares its memory with another tensor";
-  if (parameter.grad().defined()) return "one that has a gradient";
-  return nullptr;
-}
-
-void check(const std::string& name, const Named& first, const at::Tensor& parameter) {
-  if (const char* const found = why_not(parameter)) {
-    throw InputError(ErrorText{
-        "parameters that are contiguous leaves with memory of their own, "
-        "without gradients",
-        fmt::format("the parameter {}, {}", name, found), "shard a module before it is used"});
-  }
-  if (parameter.device() != first.second.device()) {
-    throw InputError(ErrorText{fmt::format("parameters on one device ({} is on {})", first.first,
-                                           first.second.device().str()),
-                               fmt::format("{} on {}", name, parameter.device().str()),
-                               "move the module to one device"});
-  }
-}
+using distributed::Named;
 
 struct Found {
   Units units;                // of parameters that are sharded already
@@ -67,6 +40,11 @@ Found find_parameters(const torch::nn::Module& module) {
     }
     if (const auto* place = capture::placeholder_of(parameter)) {
       auto unit = std::dynamic_pointer_cast<ShardUnit>(place->what);
+      if (!unit) {
+        throw InputError(ErrorText{"a module that is not replicated",
+                                   "one whose parameter " + name + " is",
+                                   "shard or replicate each module once"});
+      }
       unit->rename(place->index, name);
       if (std::ranges::find(found.units, unit) == found.units.end()) {
         found.units.push_back(std::move(unit));
@@ -74,8 +52,8 @@ Found find_parameters(const torch::nn::Module& module) {
       continue;
     }
     auto& others = found.others;
-    check(name, others.empty() ? Named(name, parameter) : others.front(), parameter);
     others.emplace_back(name, parameter);
+    distributed::check_parameter(others.front(), others.back());
   }
   return found;
 }
@@ -97,16 +75,6 @@ Units units_of(const std::vector<Named>& parameters, const ProcessGroup& group,
   return units;
 }
 
-void broadcast_buffers(const torch::nn::Module& module, const ProcessGroup& group) {
-  const at::NoGradGuard no_grad;
-  for (const auto& named : module.named_buffers()) {
-    if (!named.value().defined() || named.value().numel() == 0) continue;
-    auto whole = named.value().contiguous();
-    distributed::broadcast(*group.state(), whole, /*from=*/0);
-    if (!whole.is_same(named.value())) named.value().copy_(whole);
-  }
-}
-
 }  // namespace
 
 Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
@@ -120,7 +88,7 @@ Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
   for (const auto& unit : made) text += unit->text();
   distributed::agree(*group.state(), text);
   for (const auto& unit : made) unit->make_shard();
-  if (options.broadcast && group.size() > 1) broadcast_buffers(module, group);
+  if (options.broadcast && group.size() > 1) distributed::broadcast_buffers(module, group);
   units.insert(units.end(), made.begin(), made.end());
 
   Sharded sharded(group);
@@ -136,8 +104,8 @@ Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
 std::vector<Sharded::Part> Sharded::parts() const {
   std::vector<Part> parts;
   for (const auto& unit : units_) {
-    Part part{.elements_here = unit->elements_here()};
-    for (const auto& member : unit->members()) {
+    Part part{.elements_here = unit->layout().elements_here};
+    for (const auto& member : unit->layout().members) {
       part.names.push_back(member.name);
       part.elements += member.elements();
     }

@@ -8,35 +8,24 @@
 #include <antegrad/process_group.h>
 #include <antegrad/sharding.h>
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "capture/placeholder.h"
+#include "distributed/layout.h"
+#include "distributed/parameters.h"
 
 namespace antegrad::detail {
 
-/// Parameters begin at multiples of 64 bytes, as tensors of their own do: kernels may compute other
-/// last bits from memory that is not aligned.
 class ShardUnit final : public capture::Placeholder,
                         public std::enable_shared_from_this<ShardUnit> {
  public:
-  struct Member {
-    std::string name;
-    std::vector<int64_t> sizes;
-    int64_t offset = 0;  ///< of its first element in the flat tensor
-    /// Not owned: the storage of a parameter holds its unit.
-    c10::weak_intrusive_ptr<c10::TensorImpl> parameter;
-
-    int64_t elements() const;
-  };
-
-  /// The parameters stay as they are until make_shard() is called. They have one dtype and device, and
-  /// all require grad, or none.
+  /// The parameters stay as they are until make_shard() is called. They have one dtype and device,
+  /// and all require grad, or none.
   ShardUnit(ProcessGroup group, ShardOptions options,
-            const std::vector<std::pair<std::string, at::Tensor>>& parameters);
+            const std::vector<distributed::Named>& parameters);
 
   /// Takes the memory of the parameters. A collective with ShardOptions::broadcast.
   void make_shard();
@@ -53,23 +42,26 @@ class ShardUnit final : public capture::Placeholder,
   /// The parameters, of this rank's part and those of others.
   std::vector<at::Tensor> gather(const at::Tensor& shard) const;
 
-  const ProcessGroup& group() const { return group_; }
   const at::Tensor& shard() const { return shard_; }
-  const std::vector<Member>& members() const { return members_; }
+  const distributed::Layout& layout() const { return layout_; }
   /// A unit of an inner module gets the names of the outer one.
-  void rename(size_t member, std::string name) { members_[member].name = std::move(name); }
-  int64_t elements_here() const { return elements_here_; }
+  void rename(size_t member, std::string name) { layout_.members[member].name = std::move(name); }
   /// What must be the same on all ranks.
   std::string text() const;
 
  private:
   at::Tensor flat() const;  // with the values of the parameters
+  at::Tensor part_here(const at::Tensor& flat) const;
   void take_memory();
+  /// Calls `visit` with each parameter that is still there, and its place in the layout.
+  template <class Visit>
+  void each_parameter(Visit visit) const;
 
   const ProcessGroup group_;
   const ShardOptions options_;
-  std::vector<Member> members_;
-  int64_t elements_here_ = 0;
+  distributed::Layout layout_;
+  // Not owned: the storage of a parameter holds its unit.
+  std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters_;
   at::TensorOptions kind_;
   bool requires_grad_ = false;
   at::Tensor shard_;

@@ -9,13 +9,18 @@ namespace antegrad::runtime {
 KeptVariable::KeptVariable(const at::Tensor& tensor, bool is_output)
     : variable_(tensor, is_output),
       storage_(tensor.storage().getWeakStorageImpl()),
-      data_(tensor.unsafeGetTensorImpl()->data()),
+      offset_(tensor.storage_offset()),
       dtype_(tensor.scalar_type()) {}
 
 at::Tensor KeptVariable::unpack(torch_compat::NodePtr node) const {
   auto tensor = variable_.unpack(std::move(node));
+  if (tensor.storage().nbytes() == 0 && tensor.numel() > 0) {
+    throw BackwardError(ErrorText{"arguments and parameters with data, as at the call",
+                                  "one whose storage was freed since (resize_())",
+                                  "fill it again before the backward"});
+  }
   if (storage_._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() &&
-      data_ == tensor.unsafeGetTensorImpl()->data() && dtype_ == tensor.scalar_type()) {
+      offset_ == tensor.storage_offset() && dtype_ == tensor.scalar_type()) {
     return tensor;
   }
   throw BackwardError(ErrorText{"arguments and parameters whose data is that of the call",

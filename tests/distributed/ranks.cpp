@@ -14,22 +14,26 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <random>
 #include <thread>
 
 namespace antegrad::testing {
 
+// Below the ports that the system gives to connections, one of which could take it meanwhile.
 uint16_t free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  if (::bind(socket, reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    throw std::runtime_error("no free port");
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(12'000, 31'999);
+  while (true) {
+    const auto port = static_cast<uint16_t>(ports(random));
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(port);
+    const int bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address));
+    ::close(socket);
+    if (bound == 0) return port;
   }
-  ::close(socket);
-  return ntohs(address.sin_port);
 }
 
 Ranks::Ranks(const std::string& test, int count, const Environment& environment)

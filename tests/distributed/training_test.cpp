@@ -21,7 +21,8 @@ struct Case {
   ShardOptions shard = {};
   Options options = {};
   double drop = 0;
-  bool frozen = false;  // the embedding, which is also the last weight
+  bool frozen = false;      // the embedding, which is also the last weight
+  bool replicated = false;  // instead of sharded
   Way way = Way::call;
 };
 
@@ -42,6 +43,12 @@ const std::map<std::string, Case>& cases() {
       {"dropout", {.drop = 0.2}},
       {"dropout_in_budget", {.options = Options().with_memory_share(0), .drop = 0.2}},
       {"frozen", {.frozen = true}},
+      {"replicated", {.replicated = true}},
+      {"replicated_and_frozen", {.frozen = true, .replicated = true}},
+      {"replicated_in_budget",
+       {.options = Options().with_memory_share(0), .drop = 0.2, .replicated = true}},
+      {"replicated_whole_step", {.replicated = true, .way = Way::step}},
+      {"replicated_compiled_backward", {.replicated = true, .way = Way::compiled_backward}},
       {"whole_step", {.way = Way::step}},
       {"compiled_backward", {.way = Way::compiled_backward}},
       {"compiled_backward_in_budget",
@@ -119,13 +126,20 @@ TEST(DISABLED_Rank, Trains) {
 
   at::manual_seed(group.rank());  // rank 0's parameters count
   auto model = model_of(one);
-  const auto sharded = shard_blocks(model, group, one.shard);
+  std::optional<Sharded> sharded;
+  std::optional<Replicated> replicated;
+  if (one.replicated) {
+    replicated = replicate(*model, group, {.bucket_bytes = 9000});
+    EXPECT_GT(replicated->buckets(), 3);
+  } else {
+    sharded = shard_blocks(model, group, one.shard);
+  }
   const auto loss = [model](const at::Tensor& tokens, const at::Tensor& targets) mutable {
     return loss_of(model, tokens, targets);
   };
   auto options = one.options;
   options.with_verify_graphs(true);
-  torch::optim::AdamW optimizer(sharded.parameters(),
+  torch::optim::AdamW optimizer(sharded ? sharded->parameters() : model->parameters(),
                                 torch::optim::AdamWOptions(kRate).weight_decay(kDecay));
   Report report;
   if (one.way == Way::step) {
@@ -149,7 +163,8 @@ TEST(DISABLED_Rank, Trains) {
   }
   EXPECT_EQ(report.eager_calls, 0);
   EXPECT_EQ(report.compiled_calls, kSteps);
-  const auto full = sharded.unsharded();
+  std::optional<Sharded::Unsharded> full;
+  if (sharded) full.emplace(sharded->unsharded());
   const at::NoGradGuard no_grad;
   const auto found = model->parameters();
   ASSERT_EQ(found.size(), wanted.size());

@@ -69,8 +69,8 @@ def blocks_compiled(model):
 
 def sharded(model, mesh):
     for block in model.blocks:
-        fully_shard(block, mesh=mesh, reshard_after_forward=False)
-    return fully_shard(model, mesh=mesh, reshard_after_forward=False)
+        fully_shard(block, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
 
 
 def calls(model):

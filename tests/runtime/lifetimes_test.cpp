@@ -1,6 +1,7 @@
 // Objects that die, move or are reloaded between a call, the next call and its backward.
 
 #include <ATen/ATen.h>
+#include <ATen/native/Resize.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
@@ -9,6 +10,7 @@
 #include <torch/serialize.h>
 #include <torch/utils.h>
 
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -161,6 +163,31 @@ TEST(Lifetimes, ModulesMovedToAnotherDtypeAndBack) {
     for (int n = 0; n < 2; ++n) EXPECT_TRUE(same_bits(outcome(step, *model, x), expected));
   }
   EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+// As FSDP2 does with parameters between forward and backward.
+TEST(Lifetimes, AStorageMayBeFreedUntilTheBackward) {
+  const auto w = at::arange(6, at::kFloat).requires_grad_();
+  const auto x = at::ones({6}).requires_grad_();
+  auto step = compile([](const at::Tensor& w, const at::Tensor& x) { return (w * x).sin().sum(); });
+  const auto eager = (w * x).sin().sum();
+  const auto wanted = torch::autograd::grad({eager}, {w, x});
+  const auto values = w.detach().clone();
+  const auto resize = [&](size_t bytes) {
+    at::native::resize_bytes_nocuda(w.storage(), c10::SymInt(static_cast<int64_t>(bytes)));
+  };
+  auto loss = step(w, x);
+  resize(0);
+  EXPECT_THROW(torch::autograd::grad({loss}, {w, x}), BackwardError);
+  resize(values.nbytes());
+  std::memcpy(w.mutable_data_ptr(), values.const_data_ptr(), values.nbytes());
+  loss = step(w, x);
+  resize(0);
+  resize(values.nbytes());
+  std::memcpy(w.mutable_data_ptr(), values.const_data_ptr(), values.nbytes());
+  const auto found = torch::autograd::grad({loss}, {w, x});
+  EXPECT_TRUE(at::equal(found[0], wanted[0]));
+  EXPECT_TRUE(at::equal(found[1], wanted[1]));
 }
 
 // set_data() does not change the version. Eager uses the old or the new data, depending on whether

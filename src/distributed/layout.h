@@ -1,0 +1,47 @@
+#pragma once
+
+/// \file
+/// Tensors that lie one after the other in a flat one, of which each rank has, or adds up, an equal
+/// part.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "distributed/group_state.h"
+
+namespace antegrad::distributed {
+
+/// Tensors begin at multiples of 64 bytes, as those of their own do: kernels may compute other last
+/// bits from memory that is not aligned.
+struct Layout {
+  struct Member {
+    std::string name = {};
+    std::vector<int64_t> sizes = {};
+    int64_t offset = 0;  ///< of its first element in the flat tensor
+
+    int64_t elements() const;
+  };
+  std::vector<Member> members = {};
+  int64_t elements_here = 0;  ///< of one rank's part, with padding
+
+  Layout() = default;
+  /// Of tensors whose elements have so many bytes.
+  Layout(const std::vector<std::pair<std::string, at::Tensor>>& tensors, int64_t element_bytes,
+         int32_t ranks);
+
+  /// The tensors as views of a flat one.
+  std::vector<at::Tensor> views(const at::Tensor& flat) const;
+  /// A line for each member.
+  std::string text() const;
+};
+
+/// This rank's part of the mean of a flat tensor over the ranks, from what each has of the members;
+/// undefined if all are undefined. Recorded in captures. `dtype`: in which to add up.
+at::Tensor mean_of_part(const Layout& layout, const std::vector<at::Tensor>& members,
+                        at::ScalarType dtype, const GroupState& group);
+
+}  // namespace antegrad::distributed

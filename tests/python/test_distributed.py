@@ -1,0 +1,52 @@
+"""PyTorch's own data parallelism, with its models compiled by antegrad: the losses of eager mode, on several ranks."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import pytest
+import torch.distributed
+
+pytestmark = pytest.mark.skipif(not torch.distributed.is_gloo_available(), reason="PyTorch was built without Gloo")
+
+SCRIPT = pathlib.Path(__file__).parent / "ranks.py"
+
+
+def run(strategy, way, ranks):
+    """What each rank printed, and its status."""
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = [open(f"{folder}/{rank}", "w+") for rank in range(ranks)]
+        processes = [subprocess.Popen([sys.executable, SCRIPT, strategy, way, str(rank), str(ranks), f"{folder}/store"],
+                                      env=environment, stdout=outputs[rank], stderr=subprocess.STDOUT)
+                     for rank in range(ranks)]
+        try:
+            statuses = [process.wait(timeout=200) for process in processes]
+        finally:
+            for process in processes:
+                process.kill()
+        return [(pathlib.Path(output.name).read_text(), status) for output, status in zip(outputs, statuses)]
+
+
+def losses(strategy, way, ranks):
+    found = []
+    for output, status in run(strategy, way, ranks):
+        assert status == 0, output
+        found += [json.loads(line.split(" ", 1)[1]) for line in output.splitlines() if line.startswith("losses ")]
+    assert len(found) == ranks
+    return found
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp2"])
+def test_losses_are_those_of_eager_mode(strategy, ranks):
+    assert losses(strategy, "torch.compile", ranks) == losses(strategy, "eager", ranks)
+
+
+def test_a_module_of_fsdp2_alone_is_refused_in_words():
+    for output, status in run("fsdp2", "antegrad.compile", 2):
+        assert status != 0
+        assert "antegrad._C.CaptureError: FSDP2: expected a module without hooks" in output, output
