@@ -277,6 +277,7 @@ void save_checkpoint(const std::string& folder, const Sharded& sharded, const Op
       on_all_ranks(group, [&] { return first ? make_folder(folder, step) : std::string(); })[0];
   const auto made = (std::filesystem::path(folder) / name).string();
   const auto path = [&](const std::string& file) { return made + "/" + file; };
+  bool is_current = false;
   try {
     auto checkpoint = describe(sharded, optimizer, step);
     const auto hashes = on_all_ranks(group, [&] {
@@ -297,10 +298,11 @@ void save_checkpoint(const std::string& folder, const Sharded& sharded, const Op
       checkpoint.files[kBuffersFile] = contents_of(buffers);
       write_file(path("manifest.json"), to_json(checkpoint));
       make_current(folder, name);
+      is_current = true;
       return std::string();
     });
   } catch (...) {
-    if (first) remove_folder(made);
+    if (first && !is_current) remove_folder(made);
     throw;
   }
 }
