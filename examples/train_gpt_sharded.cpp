@@ -1,5 +1,5 @@
-// Trains a byte-level GPT on real text, sharded over 1, 2 and 4 processes with the same batches, and
-// compares: losses, time, memory of a process, bytes that processes exchange.
+// Trains a byte-level GPT on real text, sharded over 1, 2 and 4 processes with the same batches,
+// and compares: losses, time, memory of a process, bytes that processes exchange.
 //
 // Without a launcher it starts the processes itself. Under torchrun, mpirun or with RANK and
 // WORLD_SIZE set, it is one of them:

@@ -45,9 +45,9 @@ class Replicated {
   std::shared_ptr<const Buckets> buckets_;
 };
 
-/// Lets compiled callables average the gradients of a module's parameters over a group: what arrives
-/// in `.grad` is the mean over the ranks, the same on all. The parameters stay as they are, and any
-/// optimizer serves. Backward passes of eager code average nothing. A collective.
+/// Lets compiled callables average the gradients of a module's parameters over a group: what
+/// arrives in `.grad` is the mean over the ranks, the same on all. The parameters stay as they are,
+/// and any optimizer serves. Backward passes of eager code average nothing. A collective.
 ///
 /// Throws InputError, with all parameters unchanged, for parameters that are sharded or replicated
 /// already, share memory with other tensors, or are on several devices.

@@ -19,8 +19,8 @@ namespace antegrad {
 /// it is removed. A collective.
 ///
 /// `optimizer` is a torch::optim::SGD, Adam, AdamW, RMSprop or Adagrad of sharded.parameters(), or
-/// null. Generators are not saved: seed them by step and rank. Throws InputError if the files cannot
-/// be written, DistributedError if a rank is gone.
+/// null. Generators are not saved: seed them by step and rank. Throws InputError if the files
+/// cannot be written, DistributedError if a rank is gone.
 void save_checkpoint(const std::string& folder, const Sharded& sharded,
                      const torch::optim::Optimizer* optimizer, int64_t step);
 

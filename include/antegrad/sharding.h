@@ -49,8 +49,8 @@ class ShardUnit;
 class Sharded {
  public:
   /// This rank's parts, one flat tensor for each unit and kind of parameter: leaves for an
-  /// optimizer whose arithmetic is elementwise (SGD, Adam, AdamW). Those of frozen parameters do not
-  /// require grad.
+  /// optimizer whose arithmetic is elementwise (SGD, Adam, AdamW). Those of frozen parameters do
+  /// not require grad.
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const ProcessGroup& group() const { return group_; }
 

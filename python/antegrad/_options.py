@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     memory_budget_compressors: Sequence[Literal["bf16", "fp8_e4m3", "fp8_e5m2", "int8_rowwise", "offload_to_host"]] | None
     saved_tensors_hooks_filtering_mode: Literal["donated", "no_static", "all"]
     activation_reload_prefetch: int
+    gather_prefetch: int
     lowering: Literal["off", "exact", "close"]
     keep_slow_kernels: bool
     ban_recompute_used_far_apart: bool

@@ -66,8 +66,8 @@ class Running {
 
 // --- operators -----------------------------------------------------------------------------------
 
-// Gloo's own gather and exchange copy through memory of their own, on threads that take a core. What
-// pairs of ranks send each other goes from tensor to tensor.
+// Gloo's own gather and exchange copy through memory of their own, on threads that take a core.
+// What pairs of ranks send each other goes from tensor to tensor.
 bool is_gloo(const c10d::Backend& backend) { return backend.getBackendName() == "gloo"; }
 
 // Sends each other rank `part_for(rank)`, and receives into `part_from(rank)`.

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// The state that libtorch's optimizers keep of each parameter: tensors of the parameter's size, and
-/// numbers.
+/// The state that libtorch's optimizers keep of each parameter: tensors of the parameter's size,
+/// and numbers.
 
 #include <torch/optim/optimizer.h>
 

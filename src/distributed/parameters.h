@@ -19,8 +19,8 @@ namespace antegrad::distributed {
 
 using Named = std::pair<std::string, at::Tensor>;
 
-/// Throws InputError if a parameter is no contiguous floating-point leaf with memory of its own, has
-/// a gradient, or is on another device than `first`.
+/// Throws InputError if a parameter is no contiguous floating-point leaf with memory of its own,
+/// has a gradient, or is on another device than `first`.
 void check_parameter(const Named& first, const Named& parameter);
 
 /// The parameters, each once. Throws InputError for those that check_parameter() refuses, or that

@@ -102,9 +102,9 @@ struct OpTraits {
   bool fusible() const { return fuses || pointwise || view || factory || (known && !reads_data); }
 
   /// Whether a run changes more than its outputs: outside state (`effect`), ranks that wait for it
-  /// (`collective` and not `agreed`), or the memory of an input (`mutates`). Such a node runs even if nothing reads
-  /// its outputs, never runs twice, and is not merged with another one. Advancing a generator is
-  /// not a side effect; tokens express it.
+  /// (`collective` and not `agreed`), or the memory of an input (`mutates`). Such a node runs even
+  /// if nothing reads its outputs, never runs twice, and is not merged with another one. Advancing
+  /// a generator is not a side effect; tokens express it.
   bool has_side_effects() const { return effect || (collective && !agreed) || mutates; }
   /// Whether a second run on the same inputs gives the same bits and changes nothing. For operators
   /// that are not `known` this is a guess.

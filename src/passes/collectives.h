@@ -5,8 +5,8 @@
 /// the same.
 ///
 /// A collective is two nodes, one that starts it and a wait: a view of its result, from when on
-/// that may be read (OpTraits::agreed). Both passes look at the graph alone, so they decide alike on
-/// all ranks.
+/// that may be read (OpTraits::agreed). Both passes look at the graph alone, so they decide alike
+/// on all ranks.
 
 #include <string>
 

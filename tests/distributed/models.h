@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// A model and its training, sharded, and as libtorch alone would do it: the gradients of all ranks'
-/// batches, added up in the order of the ranks.
+/// A model and its training, sharded, and as libtorch alone would do it: the gradients of all
+/// ranks' batches, added up in the order of the ranks.
 
 #include <antegrad/antegrad.h>
 #include <torch/nn.h>
