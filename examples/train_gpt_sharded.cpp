@@ -271,7 +271,7 @@ int run_all(const Settings& settings, const std::vector<std::string>& words) {
   for (const int ranks : settings.ranks) {
     std::error_code ignored;
     std::filesystem::remove(results_file(settings, ranks), ignored);
-    if (const int failed = run_ranks(ranks, words); failed != 0) {
+    if (const int failed = run_ranks(ranks, this_program(), words); failed != 0) {
       throw Error(fmt::format("a process of {} ended with status {}", ranks, failed));
     }
     std::ifstream in(results_file(settings, ranks));

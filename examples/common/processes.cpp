@@ -62,8 +62,9 @@ bool is_launched() {
   return false;
 }
 
-int run_ranks(int ranks, const std::vector<std::string>& arguments) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").string();
+std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+int run_ranks(int ranks, const std::string& program, const std::vector<std::string>& arguments) {
   const auto port = std::to_string(free_port());
   std::vector<pid_t> pids;
   for (int rank = 0; rank < ranks; ++rank) {

@@ -1,7 +1,7 @@
 #pragma once
 
 /// \file
-/// Starts this program again as the ranks of a group, on this machine.
+/// Starts programs as the ranks of a group, on this machine.
 
 #include <string>
 #include <vector>
@@ -11,9 +11,11 @@ namespace antegrad::examples {
 /// Whether a launcher started this process: it set the rank.
 bool is_launched();
 
-/// Runs this program so many times with these arguments, one thread each, and waits. The status of
-/// the first that fails, 0 if none does; the others are then ended. Throws Error if a process
-/// cannot be started.
-int run_ranks(int ranks, const std::vector<std::string>& arguments);
+std::string this_program();
+
+/// Runs a program so many times with these arguments, one thread each, and waits. The status of the
+/// first that fails, 0 if none does; the others are then ended. Throws Error if a process cannot be
+/// started.
+int run_ranks(int ranks, const std::string& program, const std::vector<std::string>& arguments);
 
 }  // namespace antegrad::examples

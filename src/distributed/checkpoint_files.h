@@ -4,8 +4,8 @@
 /// The files of a checkpoint. In the folder, `current` names a folder in it, which holds
 ///
 ///   manifest.json   what the others hold
-///   rank-N.bin      of each unit, the part that rank N had: the parameters, then the tensors of the
-///                   optimizer's state, one after the other
+///   rank-N.bin      of each unit, the part that rank N had: the parameters, then the tensors of
+///                   the optimizer's state, one after the other
 ///   buffers.bin     the module's buffers
 ///
 /// `current` is replaced last, by renaming, so that it always names a whole checkpoint.

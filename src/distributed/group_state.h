@@ -42,12 +42,15 @@ struct ProcessGroup::State {
   /// Throws DistributedError.
   void wait(const char* what, const Works& works);
   /// Of the next collective between pairs of ranks; the same on all.
-  int next_tag() { return next_tag_.fetch_add(1, std::memory_order_relaxed) & kLastTag; }
+  int next_tag() {
+    return kFirstTag + (next_tag_.fetch_add(1, std::memory_order_relaxed) & kLastTag);
+  }
   GroupStats stats() const;
 
  private:
   [[noreturn]] void fail(const char* what, const std::string& why);
 
+  static constexpr int kFirstTag = 1 << 30;  // others use small ones
   static constexpr int kLastTag = (1 << 20) - 1;
   const std::unique_ptr<distributed::Heartbeat> heartbeat_;
   std::atomic<int> next_tag_{0};

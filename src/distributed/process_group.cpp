@@ -47,6 +47,9 @@ Store connect(const Launch& launch, const GroupOptions& options, bool serves) {
 
 c10::intrusive_ptr<c10d::ProcessGroup> join(const Launch& launch, const Store& store,
                                             const GroupOptions& options) {
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, launch.rank, launch.size);
+  group->setGroupName(kWorld);
+  if (launch.size == 1) return group;  // talks to nobody
   auto backend =
       torch_compat::gloo_backend(c10::make_intrusive<c10d::PrefixStore>("antegrad/gloo", store),
                                  launch.rank, launch.size, options.timeout);
@@ -55,11 +58,9 @@ c10::intrusive_ptr<c10d::ProcessGroup> join(const Launch& launch, const Store& s
                                "install libgloo-dev and build it again, or make the group with "
                                "c10d and use ProcessGroup::of_c10d()"});
   }
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(store, launch.rank, launch.size);
   constexpr auto kGloo = c10d::ProcessGroup::BackendType::GLOO;
   group->setBackend(c10::DeviceType::CPU, kGloo, std::move(backend));
   group->setDefaultBackend(kGloo);
-  group->setGroupName(kWorld);
   return group;
 }
 
@@ -112,6 +113,7 @@ double ProcessGroup::mean(double value) const {
 }
 
 void ProcessGroup::barrier() const {
+  if (size() == 1) return;
   auto none = at::zeros({1});
   distributed::all_reduce(*state_, none);
 }
