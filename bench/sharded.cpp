@@ -1,10 +1,10 @@
-// Two processes that train one GPT: sharded, beside C++ that averages gradients by hand and PyTorch's
-// FSDP2, eager and compiled.
+// Two processes that train one GPT: sharded, beside C++ that averages gradients by hand and
+// PyTorch's FSDP2, eager and compiled.
 //
 // Each of them runs in processes of its own, for some steps, in turns with the others; medians are
-// over all turns. A step is zero_grad, forward, backward and AdamW, between barriers, with one thread
-// for each rank. Its peak is that of the CPU's allocator above what lives before it, gradients
-// undefined, and parameters and optimizer state besides, of one rank.
+// over all turns. A step is zero_grad, forward, backward and AdamW, between barriers, with one
+// thread for each rank. Its peak is that of the CPU's allocator above what lives before it,
+// gradients undefined, and parameters and optimizer state besides, of one rank.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>

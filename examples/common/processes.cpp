@@ -16,26 +16,6 @@
 namespace antegrad::examples {
 namespace {
 
-// Below the ports that the system gives to connections, one of which could take it meanwhile.
-int free_port() {
-  constexpr int kFirst = 12'000, kLast = 31'999;
-  constexpr int kAttempts = 100;
-  std::random_device random;
-  std::uniform_int_distribution<int> ports(kFirst, kLast);
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const int port = ports(random);
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    const bool bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    ::close(socket);
-    if (bound) return port;
-  }
-  throw Error("no free port on this machine");
-}
-
 std::vector<char*> pointers(std::vector<std::string>& words) {
   std::vector<char*> all;
   for (auto& word : words) all.push_back(word.data());
@@ -60,6 +40,26 @@ bool is_launched() {
     if (std::getenv(name) != nullptr) return true;
   }
   return false;
+}
+
+// Below the ports that the system gives to connections, one of which could take it meanwhile.
+int free_port() {
+  constexpr int kFirst = 12'000, kLast = 31'999;
+  constexpr int kAttempts = 100;
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(kFirst, kLast);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const int port = ports(random);
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    ::close(socket);
+    if (bound) return port;
+  }
+  throw Error("no free port on this machine");
 }
 
 std::string this_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }

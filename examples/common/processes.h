@@ -13,6 +13,9 @@ bool is_launched();
 
 std::string this_program();
 
+/// A port of this machine that is free now. Throws Error if none is found.
+int free_port();
+
 /// Runs a program so many times with these arguments, one thread each, and waits. The status of the
 /// first that fails, 0 if none does; the others are then ended. Throws Error if a process cannot be
 /// started.

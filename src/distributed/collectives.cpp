@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "graph/hash.h"
+
 namespace antegrad::distributed {
 namespace {
 
@@ -163,12 +165,6 @@ void run_agree(std::string name, std::string text) { agree(*find_group(name), te
 
 // --- agreement -----------------------------------------------------------------------------------
 
-int64_t hash_of(const std::string& text) {
-  uint64_t hash = 1469598103934665603ULL;  // FNV-1a
-  for (const char letter : text) hash = (hash ^ static_cast<uint8_t>(letter)) * 1099511628211ULL;
-  return static_cast<int64_t>(hash);
-}
-
 /// What each rank has, of equal numbers of elements.
 at::Tensor gathered(GroupState& group, const at::Tensor& mine) {
   auto input = mine;
@@ -235,7 +231,7 @@ std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine
 void agree(GroupState& group, const std::string& text) {
   if (group.size == 1) return;
   auto mine = at::zeros({1}, at::kLong);
-  *mine.mutable_data_ptr<int64_t>() = hash_of(text);
+  *mine.mutable_data_ptr<int64_t>() = static_cast<int64_t>(hash_of_bytes(text).low);
   const auto all = gathered(group, mine);
   const auto* const hashes = all.const_data_ptr<int64_t>();
   const bool same =

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "graph/hash.h"
+
 namespace antegrad::distributed {
 namespace {
 
@@ -49,9 +51,7 @@ constexpr uint16_t kPorts = 10'000;
 
 // Processes of one job on one machine agree on a port without asking each other.
 uint16_t port_of_job(const std::string& job) {
-  uint64_t hash = 1469598103934665603ULL;  // FNV-1a
-  for (const char letter : job) hash = (hash ^ static_cast<uint8_t>(letter)) * 1099511628211ULL;
-  return static_cast<uint16_t>(kFirstPort + hash % kPorts);
+  return static_cast<uint16_t>(kFirstPort + hash_of_bytes(job).low % kPorts);
 }
 
 Launch of_launcher(const Launcher& launcher, const Environment& environment) {

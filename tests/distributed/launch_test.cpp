@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <string>
 
+#include "common/processes.h"
 #include "distributed/ranks.h"
 
 namespace antegrad::testing::launch_test {
@@ -103,12 +103,10 @@ TEST(Launch, SaysWhichVariableIsWrong) {
 
 // --- real launchers ------------------------------------------------------------------------------
 
-std::string self() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
-
 // Of the launcher: 0 if all ranks passed. Its output is printed if it failed.
 int launched(const std::string& command) {
   const auto program = "OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=lo ANTEGRAD_SHARDED_CASE=usual " +
-                       command + " '" + self() +
+                       command + " '" + examples::this_program() +
                        "' --gtest_filter=DISABLED_Rank.Trains --gtest_also_run_disabled_tests "
                        "--gtest_brief=1 2>&1";
   return std::system(program.c_str());  // NOLINT
@@ -124,7 +122,7 @@ TEST(Launchers, Torchrun) {
       std::string(python == nullptr ? "python3" : python) + " -m torch.distributed.run";
   if (!is_there(torchrun + " --help")) GTEST_SKIP() << "no torchrun: " << torchrun;
   EXPECT_EQ(launched(torchrun + " --no-python --nproc-per-node 2 --master-port " +
-                     std::to_string(free_port())),
+                     std::to_string(examples::free_port())),
             0);
 }
 

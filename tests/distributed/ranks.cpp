@@ -1,11 +1,8 @@
 #include "distributed/ranks.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,35 +11,19 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <random>
 #include <thread>
+
+#include "common/processes.h"
 
 namespace antegrad::testing {
 
-// Below the ports that the system gives to connections, one of which could take it meanwhile.
-uint16_t free_port() {
-  std::random_device random;
-  std::uniform_int_distribution<int> ports(12'000, 31'999);
-  while (true) {
-    const auto port = static_cast<uint16_t>(ports(random));
-    const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(port);
-    const int bound = ::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof(address));
-    ::close(socket);
-    if (bound == 0) return port;
-  }
-}
-
 Ranks::Ranks(const std::string& test, int count, const Environment& environment)
     : status_(count, -1) {
-  const auto self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const auto self = examples::this_program();
   auto all = environment;
   all.insert({{"WORLD_SIZE", std::to_string(count)},
               {"MASTER_ADDR", "127.0.0.1"},
-              {"MASTER_PORT", std::to_string(free_port())},
+              {"MASTER_PORT", std::to_string(examples::free_port())},
               {"OMP_NUM_THREADS", "1"},
               {"GLOO_SOCKET_IFNAME", "lo"}});
   for (int rank = 0; rank < count; ++rank) {

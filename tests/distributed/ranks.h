@@ -15,9 +15,6 @@
 
 namespace antegrad::testing {
 
-/// A port that is free now.
-uint16_t free_port();
-
 /// Processes of this program, each with one test: "DISABLED_Rank.Trains". Killed with this object,
 /// if they still run.
 class Ranks {
