@@ -1,11 +1,7 @@
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/zeros.h>
 #include <antegrad/sharded_checkpoint.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <torch/serialize/output-archive.h>
 
 #include <algorithm>
 #include <exception>
@@ -16,6 +12,7 @@
 #include <utility>
 
 #include "distributed/checkpoint_files.h"
+#include "distributed/checkpoint_reader.h"
 #include "distributed/collectives.h"
 #include "distributed/optimizer_state.h"
 #include "distributed/shard_unit.h"
@@ -28,7 +25,6 @@ namespace {
 using namespace distributed;  // NOLINT(google-build-using-namespace)
 using torch::optim::Optimizer;
 using torch_compat::to_dtype;
-using torch_compat::to_scalar_type;
 
 constexpr const char* kParameter = "parameter";
 
@@ -129,89 +125,6 @@ std::string bytes_of_buffers(const Sharded& sharded) {
 }
 
 // --- reading -------------------------------------------------------------------------------------
-
-// A range of each part of each unit, from files of ranks: those of this rank, or all.
-class Reader {
- public:
-  Reader(std::string current, const Checkpoint& checkpoint)
-      : current_(std::move(current)), checkpoint_(checkpoint) {}
-
-  /// By unit and part: `elements[unit]` elements from `begins[unit]` on; zeros beyond the end.
-  std::vector<std::vector<at::Tensor>> read(const std::vector<int64_t>& begins,
-                                            const std::vector<int64_t>& elements) const {
-    std::vector<std::vector<at::Tensor>> found;
-    for (size_t u = 0; u < checkpoint_.units.size(); ++u) {
-      found.emplace_back();
-      for (const auto& part : checkpoint_.units[u].parts) {
-        found.back().push_back(at::zeros({elements[u]}, to_scalar_type(part.dtype)));
-      }
-    }
-    for (int32_t rank = 0; rank < checkpoint_.ranks; ++rank) {
-      bool needed = false;
-      for (size_t u = 0; u < found.size(); ++u) {
-        needed = needed || !overlap(rank, u, begins[u], elements[u]).empty();
-      }
-      if (needed) copy_from(rank, begins, elements, found);
-    }
-    return found;
-  }
-
-  std::vector<at::Tensor> buffers() const {
-    const auto bytes = read_file(current_, checkpoint_, kBuffersFile);
-    std::vector<at::Tensor> buffers;
-    size_t at = 0;
-    for (const auto& buffer : checkpoint_.buffers) {
-      buffers.push_back(at::empty(buffer.sizes, to_scalar_type(buffer.dtype)));
-      take(bytes, at, buffers.back().nbytes(), buffers.back().mutable_data_ptr());
-      at += buffers.back().nbytes();
-    }
-    return buffers;
-  }
-
- private:
-  struct Range {
-    int64_t begin = 0, end = 0;
-    bool empty() const { return begin >= end; }
-  };
-
-  /// Of what a rank had of a unit, the elements that are wanted.
-  Range overlap(int32_t rank, size_t unit, int64_t begin, int64_t elements) const {
-    const auto here = checkpoint_.units[unit].elements_here;
-    return {std::max(begin, rank * here), std::min(begin + elements, (rank + 1) * here)};
-  }
-
-  static void take(const std::string& bytes, size_t at, size_t count, void* to) {
-    if (at + count > bytes.size()) {
-      throw InputError(ErrorText{"files of the sizes that the manifest says", "a shorter one",
-                                 "restore the folder from a copy"});
-    }
-    std::copy_n(bytes.data() + at, count, static_cast<char*>(to));
-  }
-
-  void copy_from(int32_t rank, const std::vector<int64_t>& begins,
-                 const std::vector<int64_t>& elements,
-                 std::vector<std::vector<at::Tensor>>& found) const {
-    const auto bytes = read_file(current_, checkpoint_, rank_file(rank));
-    size_t at = 0;
-    for (size_t u = 0; u < found.size(); ++u) {
-      const auto here = checkpoint_.units[u].elements_here;
-      const auto range = overlap(rank, u, begins[u], elements[u]);
-      for (auto& part : found[u]) {
-        const auto size = static_cast<size_t>(part.element_size());
-        if (!range.empty()) {
-          const auto from = static_cast<size_t>(range.begin - rank * here);
-          const auto to = static_cast<size_t>(range.begin - begins[u]);
-          take(bytes, at + from * size, static_cast<size_t>(range.end - range.begin) * size,
-               static_cast<char*>(part.mutable_data_ptr()) + to * size);
-        }
-        at += static_cast<size_t>(here) * size;
-      }
-    }
-  }
-
-  const std::string current_;
-  const Checkpoint& checkpoint_;
-};
 
 // What a checkpoint must have in common with what it is loaded into.
 void check_same(const Checkpoint& saved, const Checkpoint& here) {
@@ -327,8 +240,8 @@ int64_t load_checkpoint(const std::string& folder, const Sharded& sharded, Optim
       begins.push_back(group.rank() * unit->layout().elements_here);
       elements.push_back(unit->layout().elements_here);
     }
-    const Reader reader(current, saved);
-    parts = reader.read(begins, elements);
+    const CheckpointReader reader(current, saved);
+    parts = reader.parts(begins, elements);
     buffers = reader.buffers();
     for (size_t u = 0; u < parts.size() && optimizer != nullptr; ++u) {
       states.push_back(
@@ -349,65 +262,6 @@ int64_t load_checkpoint(const std::string& folder, const Sharded& sharded, Optim
     sharded.buffers()[i].second.detach().copy_(buffers[i]);
   }
   return saved.step;
-}
-
-namespace {
-
-// The tensors of a module and of those in it, by the first word of their names.
-void write_module(torch::serialize::OutputArchive& archive,
-                  const std::map<std::string, std::pair<at::Tensor, bool>>& tensors) {
-  std::map<std::string, std::map<std::string, std::pair<at::Tensor, bool>>> children;
-  for (const auto& [name, tensor] : tensors) {
-    const auto dot = name.find('.');
-    if (dot == std::string::npos) {
-      archive.write(name, tensor.first, /*is_buffer=*/tensor.second);
-    } else {
-      children[name.substr(0, dot)].emplace(name.substr(dot + 1), tensor);
-    }
-  }
-  for (const auto& [name, child] : children) {
-    torch::serialize::OutputArchive inner(archive.compilation_unit());
-    write_module(inner, child);
-    archive.write(name, inner);
-  }
-}
-
-}  // namespace
-
-void export_checkpoint(const std::string& folder, const std::string& file) {
-  const auto current = current_folder(folder);
-  if (current.empty()) {
-    throw InputError(
-        ErrorText{"a folder with a checkpoint", folder, "save_checkpoint() writes one"});
-  }
-  const auto checkpoint = read_checkpoint(current);
-  const Reader reader(current, checkpoint);
-  std::vector<int64_t> begins(checkpoint.units.size(), 0), elements;
-  for (const auto& unit : checkpoint.units) {
-    elements.push_back(unit.elements_here * checkpoint.ranks);
-  }
-  const auto parts = reader.read(begins, elements);
-  std::map<std::string, std::pair<at::Tensor, bool>> tensors;
-  for (size_t u = 0; u < parts.size(); ++u) {
-    for (const auto& member : checkpoint.units[u].members) {
-      int64_t count = 1;
-      for (const int64_t size : member.sizes) count *= size;
-      tensors[member.name] = {
-          parts[u][0].narrow(0, member.offset, count).view(member.sizes).clone(), false};
-    }
-  }
-  const auto buffers = reader.buffers();
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    tensors[checkpoint.buffers[i].name] = {buffers[i], true};
-  }
-  for (const auto& [name, first] : checkpoint.other_names) tensors[name] = tensors.at(first);
-  torch::serialize::OutputArchive archive;
-  write_module(archive, tensors);
-  try {
-    archive.save_to(file);
-  } catch (const std::exception& error) {
-    throw InputError(ErrorText{"a file that can be written", file + ": " + error.what(), ""});
-  }
 }
 
 }  // namespace antegrad
