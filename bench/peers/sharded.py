@@ -12,6 +12,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
 import gpt
@@ -27,11 +28,12 @@ def main(way, file, steps, vocabulary, layers, width, heads, context, batch):
     dist.init_process_group("gloo")
     torch.manual_seed(0)
     model = gpt.Gpt(vocabulary, layers, width, heads, context)
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))  # not the GPU, if there is one
     for block in model.blocks:
         if way == "fsdp2_compiled":
             block.compile()  # graphs end at the hooks of FSDP2
-        fully_shard(block)
-    fully_shard(model)
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=True)
     torch.manual_seed(1 + dist.get_rank())
     tokens = torch.randint(vocabulary, (batch, context + 1))

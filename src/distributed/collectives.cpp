@@ -121,7 +121,7 @@ Works begin_all_to_all(c10d::Backend& backend, GroupState& group, at::Tensor& re
 
 at::Tensor run_all_gather(const at::Tensor& shard, int64_t ranks, std::string name) {
   const auto group = find_group(name);
-  auto input = shard.contiguous();
+  auto input = shard.contiguous().view({-1});
   auto result = at::empty({ranks * input.numel()}, input.options());
   auto works = group->start(
       "all_gather", bytes(result), input.device().type(),
@@ -240,6 +240,7 @@ void agree(GroupState& group, const std::string& text) {
 }
 
 void all_reduce(GroupState& group, at::Tensor& tensor) {
+  if (group.size == 1) return;
   std::vector<at::Tensor> tensors = {tensor};
   const auto works =
       group.start("all_reduce", bytes(tensor), tensor.device().type(),
@@ -248,6 +249,7 @@ void all_reduce(GroupState& group, at::Tensor& tensor) {
 }
 
 void broadcast(GroupState& group, at::Tensor& tensor, int64_t from) {
+  if (group.size == 1) return;
   std::vector<at::Tensor> tensors = {tensor};
   c10d::BroadcastOptions options;
   options.rootRank = from;

@@ -18,6 +18,7 @@ bool all_gather(Call& call) {
 bool all_to_all(Call& call) {
   const auto& parts = call.tensor(0);
   const auto ranks = call.integer(1);
+  if (ranks <= 0) return false;
   return call.returns(contiguous(parts, {ranks, parts.numel() / ranks}));
 }
 
@@ -47,6 +48,7 @@ bool all_gather_into_tensor(Call& call) {
 }
 
 bool reduce_scatter_tensor(Call& call) {
+  if (call.integer(2) <= 0) return false;
   return with_first_dimension(call, [&](int64_t size) { return size / call.integer(2); });
 }
 

@@ -128,6 +128,21 @@ Arguments offload(R& r) {
           std::filesystem::temp_directory_path().string()};
 }
 
+/// Parts of a flat tensor, with room between them.
+Arguments pack(R& r) {
+  std::vector<at::Tensor> parts;
+  std::vector<int64_t> offsets;
+  int64_t end = r.integer(0, 3);
+  const auto dtype = r.floating();
+  const int64_t count = r.integer(1, 3);
+  for (int64_t i = 0; i < count; ++i) {
+    parts.push_back(r.tensor(r.shape(), dtype));
+    offsets.push_back(end);
+    end += parts.back().numel() + r.integer(0, 3);
+  }
+  return {parts, offsets, end, r.floating()};
+}
+
 /// A handle and the metadata of its tensor.
 Arguments fetch(R& r) {
   static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("antegrad::offload", "");
@@ -223,6 +238,7 @@ const ArgumentsTable& rare_samples() {
 
       {"antegrad::fetch", fetch},
       {"antegrad::offload", offload},
+      {"antegrad::pack", pack},
   };
   return table;
 }
