@@ -1,18 +1,37 @@
 // Two processes that train one GPT: sharded, beside C++ that averages gradients by hand and
-// PyTorch's FSDP2, eager and compiled.
+// PyTorch's FSDP2, eager and compiled. Where there are several GPUs, also GPT-2 medium on all of
+// them, which computes in bfloat16.
 //
 // Each of them runs in processes of its own, for some steps, in turns with the others; medians are
-// over all turns. A step is zero_grad, forward, backward and AdamW, between barriers, with one
-// thread for each rank. Its peak is that of the CPU's allocator above what lives before it,
-// gradients undefined, and parameters and optimizer state besides, of one rank.
+// over all turns. One thread for each rank. --quick takes a smaller model. Of a step:
+//
+//   step_ms       zero_grad, forward, backward and AdamW, between barriers: the slowest rank
+//                 counts.
+//   peak_mib      of rank 0: the most bytes in the allocator above what lives before the step,
+//                 gradients undefined, and what lives always, parameters and optimizer state.
+//                 Gradients are in the first part, since zero_grad frees them. Memory that
+//                 programs keep for later calls is not alive.
+//   wire_mib      handed to collectives by a rank: what gathers make, what reductions take. Ours is
+//                 gather of the forward + gather of the backward + reduction, each of the padded
+//                 elements of all units.
+//   hidden_share  1 - (pass - local pass) / collectives. A pass is a step without the optimizer,
+//                 which has more to do when nothing is sharded; a local one is that of a group of
+//                 one rank, without collectives and without the packing around them. The
+//                 collectives alone are those of wire_mib, one after the other. Below 0,
+//                 collectives cost a pass more than they take alone.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/memory.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
+#include <torch/cuda.h>
 #include <torch/optim/adamw.h>
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +43,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <utility>
 #include <vector>
 
 #include "common/child.h"
@@ -39,26 +62,57 @@ namespace {
 using Json = nlohmann::json;
 using List = std::vector<at::Tensor>;
 
-constexpr examples::GptConfig kGpt{
-    .vocabulary = 256, .layers = 6, .width = 256, .heads = 8, .context = 128};
-constexpr int64_t kBatch = 4;  // of each rank
+constexpr double kMiB = 1 << 20;
 constexpr int kWarmUp = 4;
+/// The word on the command line that makes this program one rank.
+constexpr const char* kRank = "--rank";
+
+/// What all of them train.
+struct Training {
+  examples::GptConfig gpt;
+  int64_t batch = 0;     // of each rank
+  bool on_gpus = false;  // each rank on one; computes in bfloat16, adds gradients up in float32
+};
+
+constexpr Training kFull{{.vocabulary = 256, .layers = 6, .width = 256, .heads = 8, .context = 128},
+                         4};
+constexpr Training kQuick{{.vocabulary = 256, .layers = 2, .width = 128, .heads = 4, .context = 64},
+                          2};
+/// GPT-2 medium.
+constexpr Training kOnGpus{
+    {.vocabulary = 50304, .layers = 24, .width = 1024, .heads = 16, .context = 1024}, 8, true};
 
 // --- one rank ------------------------------------------------------------------------------------
 
 /// What a rank trains, in one of the ways that are compared.
 struct Subject {
-  std::function<void()> step;
-  std::function<void()> clear;  // gradients
-  int64_t kept_bytes = 0;       // parameters and optimizer state
   ProcessGroup group;
+  bool on_gpus = false;
+  std::function<at::Tensor()> step;       // returns the loss
+  std::function<void()> clear;            // gradients
+  int64_t kept_bytes = 0;                 // parameters and optimizer state
+  std::function<at::Tensor()> pass = {};  // a step without the optimizer
+  std::function<int64_t()> eager_calls = [] { return 0; };
+  std::optional<Sharded> parts = {};
 };
 
-List batch_of(const ProcessGroup& group) {
+at::Device device_of(const Training& training, const ProcessGroup& group) {
+  return training.on_gpus ? at::Device(at::kCUDA, group.local_rank()) : at::Device(at::kCPU);
+}
+
+examples::Gpt model_of(const Training& training, const ProcessGroup& group) {
+  examples::Gpt model(training.gpt);
+  model->to(device_of(training, group));
+  return model;
+}
+
+List batch_of(const Training& training, const ProcessGroup& group) {
+  const auto& gpt = training.gpt;
   auto generator = at::make_generator<at::CPUGeneratorImpl>(group.rank() + 1);
-  const auto tokens = at::randint(kGpt.vocabulary, {kBatch, kGpt.context + 1}, generator);
-  return {tokens.narrow(1, 0, kGpt.context).contiguous(),
-          tokens.narrow(1, 1, kGpt.context).contiguous()};
+  const auto tokens = at::randint(gpt.vocabulary, {training.batch, gpt.context + 1}, generator)
+                          .to(device_of(training, group));
+  return {tokens.narrow(1, 0, gpt.context).contiguous(),
+          tokens.narrow(1, 1, gpt.context).contiguous()};
 }
 
 int64_t bytes_of(const List& tensors) {
@@ -75,51 +129,67 @@ void clear_all(const List& parameters) {
   for (const auto& parameter : parameters) parameter.mutable_grad().reset();
 }
 
-Sharded sharded_model(examples::Gpt& model, const ProcessGroup& group) {
+Sharded sharded_model(const Training& training, examples::Gpt& model, const ProcessGroup& group) {
+  ShardOptions options;
+  if (training.on_gpus) options = {.gather_dtype = at::kBFloat16, .reduce_dtype = at::kFloat};
   for (const auto& module : model->modules(/*include_self=*/false)) {
-    if (module->as<examples::TransformerBlock>() != nullptr) fully_shard(*module, group);
+    if (module->as<examples::TransformerBlock>() != nullptr) fully_shard(*module, group, options);
   }
-  return fully_shard(*model, group);
+  return fully_shard(*model, group, options);
 }
 
-Subject sharded(const ProcessGroup& group, bool whole) {
-  examples::Gpt model(kGpt);
-  const auto parts = sharded_model(model, group);
+Subject sharded(const Training& training, const ProcessGroup& group, bool whole) {
+  auto model = model_of(training, group);
+  const auto parts = sharded_model(training, model, group);
   const auto parameters = parts.parameters();
   const auto optimizer = adamw(parameters);
-  const auto batch = batch_of(group);
+  const auto batch = batch_of(training, group);
   const auto loss = [model](const at::Tensor& x, const at::Tensor& y) mutable {
     return model->loss(x, y);
   };
-  Subject subject{{}, [parameters] { clear_all(parameters); }, 3 * bytes_of(parameters), group};
+  Subject subject{
+      group, training.on_gpus, {}, [=] { clear_all(parameters); }, 3 * bytes_of(parameters)};
+  subject.parts = parts;
+  const auto count_eager = [](const auto& compiled) {
+    return [compiled] { return compiled->report().eager_calls; };
+  };
   if (whole) {
-    auto step = compile_step(model, *optimizer, loss);
-    subject.step = [=]() mutable {
-      static_cast<void>(optimizer);
-      static_cast<void>(parts);
-      step(batch[0], batch[1]);
+    const auto compiled = std::make_shared<decltype(compile_step(model, *optimizer, loss))>(
+        compile_step(model, *optimizer, loss));
+    subject.step = [=] {
+      static_cast<void>(optimizer);  // lives as long as the step
+      return (*compiled)(batch[0], batch[1]);
     };
+    subject.eager_calls = count_eager(compiled);
   } else {
-    auto step = compile(model, loss);
-    subject.step = [=]() mutable {
-      static_cast<void>(parts);
+    const auto compiled = std::make_shared<decltype(compile(model, loss))>(compile(model, loss));
+    const auto pass = [=] {
       optimizer->zero_grad();
-      step(batch[0], batch[1]).backward();
-      optimizer->step();
+      const at::Tensor result = (*compiled)(batch[0], batch[1]);
+      result.backward();
+      return result.detach();
     };
+    subject.pass = pass;
+    subject.step = [=] {
+      auto result = pass();
+      optimizer->step();
+      return result;
+    };
+    subject.eager_calls = count_eager(compiled);
   }
   return subject;
 }
 
 // libtorch alone, with one flat all-reduce of the gradients.
-Subject all_reduce(const ProcessGroup& group) {
-  examples::Gpt model(kGpt);
+Subject all_reduce(const Training& training, const ProcessGroup& group) {
+  auto model = model_of(training, group);
   const auto parameters = model->parameters();
   const auto optimizer = adamw(parameters);
-  const auto batch = batch_of(group);
+  const auto batch = batch_of(training, group);
   const auto step = [=]() mutable {
     optimizer->zero_grad();
-    model->loss(batch[0], batch[1]).backward();
+    const auto loss = model->loss(batch[0], batch[1]);
+    loss.backward();
     List flat;
     for (const auto& parameter : parameters) flat.push_back(parameter.grad().view({-1}));
     auto all = at::cat(flat);
@@ -131,73 +201,179 @@ Subject all_reduce(const ProcessGroup& group) {
       begin += parameter.numel();
     }
     optimizer->step();
+    return loss.detach();
   };
-  return {step, [parameters] { clear_all(parameters); }, 3 * bytes_of(parameters), group};
+  return {group, training.on_gpus, step, [parameters] { clear_all(parameters); },
+          3 * bytes_of(parameters)};
 }
 
-/// The collectives of a sharded step alone: gathers for forward and backward, and exchanges.
-double collectives_ms(const Sharded& parts) {
-  const auto& group = *parts.group().state();
+/// A group of this process alone, beside that of all.
+ProcessGroup group_of_one() {
+  const std::string name = "alone";
+  auto group = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(),
+                                                       /*rank=*/0, /*size=*/1);
+  group->setGroupName(name);
+  c10d::register_process_group(name, group);
+  return ProcessGroup::of_c10d(name);
+}
+
+void synchronize(const Subject& subject) {
+  if (subject.on_gpus) torch::cuda::synchronize();
+}
+
+/// Milliseconds from one barrier to the next.
+double ms_between_barriers(const Subject& subject, const std::function<void()>& run) {
+  synchronize(subject);
+  subject.group.barrier();
   return time_ms([&] {
-    for (const auto& shard : parts.parameters()) {
-      const auto here = shard.detach();
-      const auto all = distributed::wait(distributed::all_gather(here, group), here);
-      distributed::wait(distributed::all_gather(here, group), here);
-      distributed::wait(distributed::all_to_all(all, group), all);
-    }
+    run();
+    synchronize(subject);
+    subject.group.barrier();
   });
 }
 
-Json measure(Subject& subject, int steps) {
-  std::vector<double> times;
-  for (int i = 0; i < kWarmUp; ++i) subject.step();
-  for (int i = 0; i < steps; ++i) {
-    subject.group.barrier();
-    times.push_back(time_ms([&] {
-      subject.step();
-      subject.group.barrier();
-    }));
+void run_collectives(const Subject& subject) {
+  const auto& group = *subject.group.state();
+  for (const auto& shard : subject.parts->parameters()) {
+    auto here = shard.detach();
+    const auto gradients = at::empty({here.numel() * group.size}, here.options());
+    if (subject.on_gpus) here = here.to(at::kBFloat16);
+    distributed::wait(distributed::all_gather(here, group), here);
+    distributed::wait(distributed::all_gather(here, group), here);
+    distributed::wait(distributed::all_to_all(gradients, group), gradients);
   }
-  subject.clear();
-  const auto before = subject.group.stats();
-  int64_t peak = 0;
-  {
-    const MemoryMeter meter;
-    subject.step();
-    peak = meter.peak_bytes();
-  }
-  constexpr double kMiB = 1 << 20;
-  return {{"step_ms", times},
-          {"peak_mib", static_cast<double>(subject.kept_bytes + peak) / kMiB},
-          {"wire_mib", static_cast<double>(subject.group.stats().bytes - before.bytes) / kMiB}};
 }
 
-int run_rank(const std::string& way, const std::string& file, int steps) {
+// Of all ranks, padded.
+int64_t elements_of(const Sharded& sharded) {
+  int64_t sum = 0;
+  for (const auto& part : sharded.parts()) sum += part.elements_here * sharded.group().size();
+  return sum;
+}
+
+// Above what lives before it.
+int64_t peak_of_step(const Subject& subject) {
+  subject.clear();
+  synchronize(subject);
+  subject.group.barrier();
+  if (subject.on_gpus) {
+    auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
+    const auto device = subject.parts->parameters()[0].get_device();
+    const auto allocated = [&] { return allocator->getDeviceStats(device).allocated_bytes[0]; };
+    allocator->resetPeakStats(device);
+    const auto before = allocated().current;
+    subject.step();
+    synchronize(subject);
+    return allocated().peak - before;
+  }
+  const MemoryMeter meter;
+  subject.step();
+  return meter.peak_bytes();
+}
+
+// Threads of Gloo may let go of a tensor late, so the least of some steps counts.
+int64_t peak_of(const Subject& subject) {
+  auto least = peak_of_step(subject);
+  for (int i = 0; i < 2; ++i) least = std::min(least, peak_of_step(subject));
+  return least;
+}
+
+int64_t wire_bytes_of(const Subject& subject) {
+  const auto before = subject.group.stats().bytes;
+  subject.step();
+  return subject.group.stats().bytes - before;
+}
+
+void check_compiled(const Subject& subject) {
+  AG_CHECK(subject.eager_calls() == 0, "a compiled call ran eagerly");
+}
+
+Json measure(const Subject& subject, int steps) {
+  double loss = 0;
+  for (int i = 0; i < kWarmUp; ++i) loss = subject.step().item<double>();
+  std::vector<double> times;
+  for (int i = 0; i < steps; ++i) {
+    times.push_back(ms_between_barriers(subject, [&] { subject.step(); }));
+  }
+  const auto peak = subject.kept_bytes + peak_of(subject);
+  Json found = {{"loss", loss},
+                {"step_ms", times},
+                {"peak_mib", static_cast<double>(peak) / kMiB},
+                {"wire_mib", static_cast<double>(wire_bytes_of(subject)) / kMiB}};
+  if (subject.parts) {
+    const int64_t gathered = subject.on_gpus ? sizeof(at::BFloat16) : sizeof(float);
+    const auto formula = elements_of(*subject.parts) * (2 * gathered + int64_t{sizeof(float)});
+    found["formula_mib"] = static_cast<double>(formula) / kMiB;
+  }
+  check_compiled(subject);
+  return found;
+}
+
+// Passes with and without collectives, and collectives without passes, in turns.
+Json measure_overlap(const Training& training, const ProcessGroup& group, int rounds) {
+  const auto together = sharded(training, group, /*whole=*/false);
+  const auto alone = sharded(training, group_of_one(), /*whole=*/false);
+  const std::string text(1000, 'x');
+  const auto round = [&](const char* what, Json& found, const std::function<void()>& run) {
+    const auto ms = ms_between_barriers(together, run);
+    found[what].push_back(ms);
+    return ms;
+  };
+  const auto all = [&](Json& found) {
+    const auto pass = round("pass_ms", found, [&] { together.pass(); });
+    const auto local = round("local_pass_ms", found, [&] { alone.pass(); });
+    found["exposed_ms"].push_back(pass - local);
+    round("collectives_ms", found, [&] { run_collectives(together); });
+    group.barrier();
+    found["agree_ms"].push_back(time_ms([&] { distributed::agree(*group.state(), text); }));
+  };
+  Json found, ignored;
+  for (int i = 0; i < kWarmUp; ++i) all(ignored);
+  for (int i = 0; i < rounds; ++i) all(found);
+  check_compiled(together);
+  check_compiled(alone);
+  return found;
+}
+
+/// The words after kRank, which those of bench/peers/sharded.py equal.
+std::vector<std::string> words_of(const std::string& way, const std::string& file, int steps,
+                                  const Training& training) {
+  std::vector<std::string> words = {way, file, std::to_string(steps)};
+  const auto& gpt = training.gpt;
+  for (const int64_t number : {gpt.vocabulary, gpt.layers, gpt.width, gpt.heads, gpt.context,
+                               training.batch, int64_t{training.on_gpus}}) {
+    words.push_back(std::to_string(number));
+  }
+  return words;
+}
+
+constexpr size_t kWords = 10;
+
+void run_rank(const std::vector<std::string>& words) {
+  AG_CHECK(words.size() == kWords, "a rank takes the words of words_of()");
+  const auto number = [&](size_t i) -> int64_t { return std::stoll(words[i]); };
+  const Training training{{.vocabulary = number(3),
+                           .layers = number(4),
+                           .width = number(5),
+                           .heads = number(6),
+                           .context = number(7)},
+                          number(8),
+                          number(9) != 0};
+  const auto& way = words[0];
+  const auto steps = static_cast<int>(number(2));
   at::set_num_threads(1);
   torch::manual_seed(0);
-  if (way == "local") {  // the same work, without other ranks
-    ::setenv("RANK", "0", 1);
-    ::setenv("WORLD_SIZE", "1", 1);
-  }
-  const bool writes = std::string(std::getenv("RANK")) == "0";
   const auto group = ProcessGroup::of_environment();
-  auto subject = way == "all_reduce" ? all_reduce(group) : sharded(group, way == "whole_step");
-  auto found = measure(subject, steps);
-  if (way == "sharded") {
-    examples::Gpt model(kGpt);
-    const auto parts = sharded_model(model, group);
-    std::vector<double> times;
-    for (int i = 0; i < steps; ++i) times.push_back(collectives_ms(parts));
-    found["collectives_ms"] = times;
-    const std::string text(1000, 'x');
-    times.clear();
-    for (int i = 0; i < steps; ++i) {
-      times.push_back(time_ms([&] { distributed::agree(*group.state(), text); }));
-    }
-    found["agree_ms"] = times;
+  const c10::DeviceGuard of_this_rank(device_of(training, group));
+  Json found;
+  if (way == "overlap") {
+    found = measure_overlap(training, group, steps);
+  } else if (way == "all_reduce") {
+    found = measure(all_reduce(training, group), steps);
+  } else {
+    found = measure(sharded(training, group, way == "whole_step"), steps);
   }
-  if (writes) std::ofstream(file) << found.dump();
-  return 0;
+  if (group.rank() == 0) std::ofstream(words[1]) << found.dump();
 }
 
 // --- all -----------------------------------------------------------------------------------------
@@ -223,79 +399,129 @@ struct Found {
   }
 };
 
-std::optional<Json> turn_of(const std::string& way, int steps) {
-  const auto file = std::filesystem::temp_directory_path() /
-                    fmt::format("antegrad-bench-sharded-{}.json", ::getpid());
-  std::error_code ignored;
-  std::filesystem::remove(file, ignored);
-  const bool python = way.starts_with("fsdp2");
-  int status = 0;
-  if (python) {
-    const char* const interpreter = std::getenv("ANTEGRAD_PYTHON");
-    if (interpreter == nullptr) {
-      note(way + " is left out: ANTEGRAD_PYTHON names no Python with torch");
-      return std::nullopt;
-    }
+/// The Python that has torch, or null.
+const char* python() {
+  const char* const name = std::getenv("ANTEGRAD_PYTHON");
+  return name == nullptr || *name == '\0' ? nullptr : name;
+}
+
+bool is_python(const std::string& way) { return way.starts_with("fsdp2"); }
+
+int run_ranks_of(const std::string& way, int ranks, std::vector<std::string> words) {
+  if (is_python(way)) {
     const auto script = std::filesystem::path(ANTEGRAD_BENCH_PEERS_FOLDER) / "sharded.py";
-    std::vector<std::string> words = {script.string(), way, file.string(), std::to_string(steps)};
-    for (const int64_t number :
-         {kGpt.vocabulary, kGpt.layers, kGpt.width, kGpt.heads, kGpt.context, kBatch}) {
-      words.push_back(std::to_string(number));
-    }
-    status = examples::run_ranks(2, interpreter, words);
-  } else {
-    status = examples::run_ranks(2, examples::this_program(),
-                                 {way, file.string(), std::to_string(steps)});
+    words.insert(words.begin(), script.string());
+    return examples::run_ranks(ranks, python(), words);
   }
-  std::ifstream in(file);
-  if (status != 0 || !in) {
-    note(fmt::format("{} is left out: a rank ended with status {}", way, status));
+  words.insert(words.begin(), kRank);
+  return examples::run_ranks(ranks, examples::this_program(), words);
+}
+
+/// Nothing for a peer in Python that cannot run, with a note: the bench still has the others.
+std::optional<Json> turn_of(const std::string& way, int ranks, int steps,
+                            const Training& training) {
+  if (is_python(way) && python() == nullptr) {
+    note(way + " is left out: ANTEGRAD_PYTHON, a Python that has torch, is not set");
     return std::nullopt;
   }
-  return Json::parse(in);
+  const auto file = std::filesystem::temp_directory_path() /
+                    fmt::format("antegrad-bench-sharded-{}.json", ::getpid());
+  const int status = run_ranks_of(way, ranks, words_of(way, file.string(), steps, training));
+  std::ifstream in(file);
+  const auto found = Json::parse(in, nullptr, /*allow_exceptions=*/false);
+  std::error_code ignored;
+  std::filesystem::remove(file, ignored);
+  if (status == 0 && found.is_object()) return found;
+  const auto why = fmt::format("{}: a rank ended with status {}; it says why above", way, status);
+  if (!is_python(way)) throw Error(why);
+  note("left out: " + why);
+  return std::nullopt;
+}
+
+using FoundByWay = std::map<std::string, Found>;
+
+// That those in C++, which start with the same parameters, train the same.
+void check_losses(const FoundByWay& found) {
+  constexpr double kTolerance = 1e-3;
+  const auto expected = *found.at("sharded").median("loss");
+  for (const auto* way : {"whole_step", "all_reduce"}) {
+    const auto known = found.find(way);
+    if (known == found.end()) continue;
+    const auto loss = *known->second.median("loss");
+    AG_CHECK(std::abs(loss - expected) <= kTolerance * expected,
+             fmt::format("the loss of {} is {}, that of sharded {}", way, loss, expected));
+  }
+}
+
+/// A line of the bench: one model, on so many ranks.
+struct Row {
+  std::string name;
+  Training training;
+  int ranks = 2;
+  std::vector<std::string> peers;
+};
+
+void add_beside_peers(Bench& bench, const Row& row, const FoundByWay& found, const std::string& way,
+                      const std::string& prefix) {
+  for (const auto& [metric, unit] : {std::pair<std::string, const char*>{"step_ms", "ms"},
+                                     {"peak_mib", "MiB"},
+                                     {"wire_mib", "MiB"}}) {
+    const auto ours = *found.at(way).median(metric);
+    for (const auto& peer : row.peers) {
+      if (const auto theirs = found.at(peer).median(metric)) {
+        bench.add({row.name, prefix + metric, ours, unit, Peer{peer, *theirs}, {}});
+      }
+    }
+  }
+  const auto wire = *found.at(way).median("wire_mib");
+  const auto formula = *found.at(way).median("formula_mib");
+  bench.add({row.name, prefix + "wire_mib", wire, "MiB", Peer{"formula", formula}, {}});
+}
+
+void add_overlap(Bench& bench, const Row& row, const Found& overlap) {
+  const auto collectives = *overlap.median("collectives_ms");
+  const auto hidden = 1 - *overlap.median("exposed_ms") / collectives;
+  bench.add({row.name,
+             "pass_ms",
+             *overlap.median("pass_ms"),
+             "ms",
+             Peer{"local", *overlap.median("local_pass_ms")},
+             {}});
+  bench.add({row.name, "collectives_ms", collectives, "ms", {}, {}});
+  bench.add({row.name, "hidden_share", hidden, "", {}, {}});
+  // Of each forward and each backward: eight bytes are gathered.
+  bench.add({row.name, "agree_ms", *overlap.median("agree_ms"), "ms", {}, {}});
+}
+
+void run_row(Bench& bench, const Row& row) {
+  if (!bench.wants(row.name)) return;
+  std::vector<std::string> ways = {"sharded", "whole_step", "overlap"};
+  ways.insert(ways.end(), row.peers.begin(), row.peers.end());
+  const int turns = bench.quick() ? 1 : 3;
+  FoundByWay found;
+  for (int turn = 0; turn < turns; ++turn) {
+    for (const auto& way : ways) {
+      auto& known = found[way];
+      if (turn > 0 && known.values.empty()) continue;  // left out
+      note(fmt::format("{}, turn {} of {}: {}", row.name, turn + 1, turns, way));
+      if (const auto json = turn_of(way, row.ranks, bench.rounds(20), row.training)) {
+        known.add(*json);
+      }
+    }
+  }
+  check_losses(found);
+  add_beside_peers(bench, row, found, "sharded", "");
+  add_beside_peers(bench, row, found, "whole_step", "whole_step_");
+  add_overlap(bench, row, found.at("overlap"));
 }
 
 void run(Bench& bench) {
-  if (!bench.wants("gpt@2")) return;
-  const std::vector<std::string> ways = {"sharded",    "whole_step", "local",
-                                         "all_reduce", "fsdp2",      "fsdp2_compiled"};
-  std::map<std::string, Found> found;
-  const int turns = bench.quick() ? 1 : 3;
-  for (int turn = 0; turn < turns; ++turn) {
-    for (const auto& way : ways) {
-      if (turn > 0 && found[way].values.empty()) continue;
-      note(fmt::format("turn {} of {}: {}", turn + 1, turns, way));
-      if (const auto json = turn_of(way, bench.rounds(20))) found[way].add(*json);
-    }
-  }
-  const auto add = [&](const std::string& way, const std::string& prefix, const char* metric,
-                       const char* unit) {
-    const auto ours = found[way].median(metric);
-    if (!ours) return;
-    for (const auto* peer : {"all_reduce", "fsdp2", "fsdp2_compiled"}) {
-      if (const auto theirs = found[peer].median(metric)) {
-        bench.add({"gpt@2", prefix + metric, *ours, unit, Peer{peer, *theirs}, {}});
-      }
-    }
-  };
-  for (const auto& [way, prefix] :
-       {std::pair<std::string, std::string>{"sharded", ""}, {"whole_step", "whole_step_"}}) {
-    add(way, prefix, "step_ms", "ms");
-    add(way, prefix, "peak_mib", "MiB");
-  }
-  const auto& ours = found["sharded"];
-  if (const auto wire = ours.median("wire_mib")) {
-    bench.add({"gpt@2", "wire_mib", *wire, "MiB", {}, {}});
-  }
-  const auto step = ours.median("step_ms"), local = found["local"].median("step_ms"),
-             collectives = ours.median("collectives_ms");
-  if (step && local && collectives) {
-    bench.add({"gpt@2", "local_step_ms", *local, "ms", {}, {}});
-    bench.add({"gpt@2", "collectives_ms", *collectives, "ms", {}, {}});
-    bench.add({"gpt@2", "hidden_share", 1 - (*step - *local) / *collectives, "", {}, {}});
-  }
-  if (const auto agree = ours.median("agree_ms")) {
-    bench.add({"gpt@2", "agree_ms", *agree, "ms", {}, {}});
+  run_row(bench,
+          {"gpt@2", bench.quick() ? kQuick : kFull, 2, {"all_reduce", "fsdp2", "fsdp2_compiled"}});
+  const auto gpus = static_cast<int>(torch::cuda::device_count());
+  if (gpus > 1) {
+    run_row(bench,
+            {fmt::format("gpt2_medium@{}", gpus), kOnGpus, gpus, {"fsdp2", "fsdp2_compiled"}});
   }
 }
 
@@ -303,9 +529,10 @@ void run(Bench& bench) {
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  using namespace antegrad;  // NOLINT
-  if (examples::is_launched() && argc == 4) {
-    return bench::run_bench([&] { bench::run_rank(argv[1], argv[2], std::atoi(argv[3])); });
+  using namespace antegrad::bench;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == kRank) {
+    return run_bench([&] { run_rank({words.begin() + 1, words.end()}); });
   }
-  return bench::run_bench("sharded", argc, argv, bench::run);
+  return run_bench("sharded", argc, argv, run);
 }

@@ -50,6 +50,18 @@ else()
   set(antegrad_other_sources "_with_cuda[.]cpp$")
 endif()
 
+# NCCL: headers only, of the wheel that libtorch's own depends on or of the system.
+if(TARGET torch_cuda)
+  find_path(ANTEGRAD_NCCL_INCLUDE nccl.h HINTS "${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include")
+  mark_as_advanced(ANTEGRAD_NCCL_INCLUDE)
+  if(ANTEGRAD_NCCL_INCLUDE)
+    set_source_files_properties(src/torch_compat/nccl_with_cuda.cpp PROPERTIES
+      INCLUDE_DIRECTORIES "${ANTEGRAD_NCCL_INCLUDE}")
+  else()
+    message(STATUS "Without process groups of GPUs: no headers of NCCL")
+  endif()
+endif()
+
 add_library(antegrad_torch INTERFACE)
 # By target names: TORCH_LIBRARIES holds absolute paths, which an installed package must not.
 target_link_libraries(antegrad_torch INTERFACE torch torch_library c10)

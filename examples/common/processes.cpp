@@ -72,6 +72,7 @@ int run_ranks(int ranks, const std::string& program, const std::vector<std::stri
     for (char** known = environ; *known != nullptr; ++known) environment.emplace_back(*known);
     for (const auto& [name, value] :
          {std::pair<std::string, std::string>{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(rank)},
           {"WORLD_SIZE", std::to_string(ranks)},
           {"MASTER_ADDR", "127.0.0.1"},
           {"MASTER_PORT", port},

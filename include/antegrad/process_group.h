@@ -28,9 +28,9 @@ struct GroupStats {
 };
 
 /// A group of processes, each with a rank from 0 to size() - 1, that run the same program and call
-/// collectives in the same order. The engine below is libtorch's c10d: Gloo on the CPU, or any
-/// group that c10d knows. Copies share the group, which lives until the last one is gone.
-/// Thread-safe, but the order of collectives must be the same on every rank.
+/// collectives in the same order. The engine below is libtorch's c10d: Gloo on the CPU and NCCL on
+/// NVIDIA's GPUs, or any group that c10d knows. Copies share the group, which lives until the last
+/// one is gone. Thread-safe, but the order of collectives must be the same on every rank.
 class ProcessGroup {
  public:
   /// Joins the group of all processes that a launcher started: torchrun, mpirun (Open MPI, or one
@@ -46,6 +46,9 @@ class ProcessGroup {
 
   int32_t rank() const;
   int32_t size() const;
+  /// Its number among the processes of this machine, by which each takes a GPU of its own:
+  /// `at::Device(at::kCUDA, group.local_rank())`. The rank, where no launcher says it.
+  int32_t local_rank() const;
   /// What the group is called in graphs.
   const std::string& name() const;
 

@@ -31,6 +31,30 @@ bool decides_alike(const Options& options) {
   }
 }
 
+/// Each rank has a GPU of its own: devices get new numbers, in the order in which they appear.
+Graph with_own_devices(Graph graph) {
+  std::vector<Device> seen;
+  const auto renumber = [&](Device& device) {
+    if (device.kind == DeviceKind::cpu) return;
+    auto known = std::ranges::find(seen, device);
+    if (known == seen.end()) known = seen.insert(seen.end(), device);
+    device.index = static_cast<decltype(device.index)>(known - seen.begin());
+  };
+  for (Value& value : graph.values) renumber(value.meta.device);
+  for (Node& node : graph.nodes) {
+    for (Attr& attr : node.args) {
+      if (auto* const device = std::get_if<Device>(&attr.value)) renumber(*device);
+    }
+  }
+  for (std::string& name : graph.generators) {
+    if (auto device = device_from_string(name)) {
+      renumber(*device);
+      name = to_string(*device);
+    }
+  }
+  return graph;
+}
+
 // The first letter of what a rank shares.
 constexpr char kText = '+';
 constexpr char kOverBudget = '-';
@@ -45,7 +69,8 @@ std::optional<Team> Team::of(const Graph& joint, const Options& options) {
 bool Team::leads() const { return group_->state->rank == 0; }
 
 void Team::meet(const Graph& joint, const Options& options) const {
-  distributed::agree(*group_->state, fmt::format("a plan for {} with {}", hash_without_name(joint),
+  distributed::agree(*group_->state, fmt::format("a plan for {} with {}",
+                                                 hash_without_name(with_own_devices(joint)),
                                                  fmt::join(settings_in_key(options), ", ")));
 }
 

@@ -25,7 +25,8 @@ class Team {
   static std::optional<Team> of(const Graph& joint, const Options& options);
 
   bool leads() const;
-  /// Makes sure that all ranks plan this graph under these options now.
+  /// Makes sure that all ranks plan this graph under these options now, each on a device of its
+  /// own.
   void meet(const Graph& joint, const Options& options) const;
   /// What `lead` returns on rank 0. A BudgetError of it is thrown on all ranks.
   std::string share(const std::function<std::string()>& lead) const;

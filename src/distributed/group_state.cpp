@@ -23,11 +23,12 @@ std::string text_of(const std::exception& error) {
 
 ProcessGroup::State::State(c10::intrusive_ptr<c10d::ProcessGroup> c10d_group,
                            std::string group_name,
-                           std::unique_ptr<distributed::Heartbeat> heartbeat)
+                           std::unique_ptr<distributed::Heartbeat> heartbeat, int32_t of_machine)
     : group(std::move(c10d_group)),
       name(std::move(group_name)),
       rank(group->getRank()),
       size(group->getSize()),
+      local_rank(of_machine),
       heartbeat_(std::move(heartbeat)) {}
 
 auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType device,

@@ -29,12 +29,13 @@ struct ProcessGroup::State {
 
   /// `heartbeat` may be null: then nobody knows which rank a failure comes from.
   State(c10::intrusive_ptr<c10d::ProcessGroup> group, std::string name,
-        std::unique_ptr<distributed::Heartbeat> heartbeat);
+        std::unique_ptr<distributed::Heartbeat> heartbeat, int32_t local_rank);
 
   const c10::intrusive_ptr<c10d::ProcessGroup> group;
   const std::string name;
   const int32_t rank;
   const int32_t size;
+  const int32_t local_rank;  // among the processes of this machine
 
   /// Starts a collective that hands over so many bytes. Throws DistributedError.
   Works start(const char* what, int64_t bytes, c10::DeviceType device,

@@ -17,16 +17,20 @@ struct Launcher {
   const char* name;
   const char* rank;
   const char* size;
-  const char* local_size;  // null if there is none
-  const char* job;
+  const char* local_rank;
+  const char* local_size;
+  const char* job;  // null if there is none
 };
 
 constexpr Launcher kLaunchers[] = {
-    {"torchrun or plain variables", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr},
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "PMIX_NAMESPACE"},
-    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_ID"},
+    {"torchrun or plain variables", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+     nullptr},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "PMI_ID"},
 };
+
+constexpr int64_t kMostRanks = std::numeric_limits<int32_t>::max();
 
 int64_t number(const char* name, const std::string& text, int64_t least, int64_t most) {
   int64_t value = 0;
@@ -54,22 +58,29 @@ uint16_t port_of_job(const std::string& job) {
   return static_cast<uint16_t>(kFirstPort + hash_of_bytes(job).low % kPorts);
 }
 
+std::optional<int32_t> local_rank_of(const Launcher& launcher, const Environment& environment) {
+  const auto text = environment(launcher.local_rank);
+  if (!text) return std::nullopt;
+  return static_cast<int32_t>(number(launcher.local_rank, *text, 0, kMostRanks));
+}
+
 Launch of_launcher(const Launcher& launcher, const Environment& environment) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   const auto needed = [&](const char* name, const char* because) {
     const auto text = environment(name);
     if (!text) missing(launcher, name, because);
     return *text;
   };
   Launch launch{.launcher = launcher.name};
-  launch.size =
-      static_cast<int32_t>(number(launcher.size, needed(launcher.size, launcher.rank), 1, kMost));
+  launch.size = static_cast<int32_t>(
+      number(launcher.size, needed(launcher.size, launcher.rank), 1, kMostRanks));
   launch.rank = static_cast<int32_t>(
       number(launcher.rank, needed(launcher.rank, launcher.size), 0, launch.size - 1));
+  launch.local_rank = local_rank_of(launcher, environment).value_or(launch.rank);
   if (launch.size == 1) return launch;
 
-  const auto local = launcher.local_size ? environment(launcher.local_size) : std::nullopt;
-  const bool one_machine = local && number(launcher.local_size, *local, 1, kMost) == launch.size;
+  const auto local = environment(launcher.local_size);
+  const bool one_machine =
+      local && number(launcher.local_size, *local, 1, kMostRanks) == launch.size;
   if (const auto host = environment("MASTER_ADDR")) {
     launch.host = *host;
   } else if (!one_machine) {
@@ -91,6 +102,11 @@ Launch of_launcher(const Launcher& launcher, const Environment& environment) {
   return launch;
 }
 
+std::optional<std::string> from_process(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 }  // namespace
 
 Launch read_launch(const Environment& environment) {
@@ -102,11 +118,15 @@ Launch read_launch(const Environment& environment) {
   return {.launcher = "none"};
 }
 
-Launch read_launch() {
-  return read_launch([](const char* name) {
-    const char* const value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+Launch read_launch() { return read_launch(from_process); }
+
+std::optional<int32_t> read_local_rank(const Environment& environment) {
+  for (const auto& launcher : kLaunchers) {
+    if (const auto rank = local_rank_of(launcher, environment)) return rank;
+  }
+  return std::nullopt;
 }
+
+std::optional<int32_t> read_local_rank() { return read_local_rank(from_process); }
 
 }  // namespace antegrad::distributed

@@ -7,12 +7,14 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "distributed/collectives.h"
 #include "distributed/group_state.h"
 #include "distributed/launch.h"
 #include "torch_compat/gloo.h"
+#include "torch_compat/nccl.h"
 
 namespace antegrad {
 
@@ -61,6 +63,12 @@ c10::intrusive_ptr<c10d::ProcessGroup> join(const Launch& launch, const Store& s
   constexpr auto kGloo = c10d::ProcessGroup::BackendType::GLOO;
   group->setBackend(c10::DeviceType::CPU, kGloo, std::move(backend));
   group->setDefaultBackend(kGloo);
+  if (auto gpus =
+          torch_compat::nccl_backend(c10::make_intrusive<c10d::PrefixStore>("antegrad/nccl", store),
+                                     launch.rank, launch.size, options.timeout)) {
+    group->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                      std::move(gpus));
+  }
   return group;
 }
 
@@ -77,7 +85,8 @@ ProcessGroup ProcessGroup::of_environment(const GroupOptions& options) {
                          : std::make_unique<distributed::Heartbeat>(
                                connect(launch, options, /*serves=*/false), launch.rank, launch.size,
                                /*server=*/launch.served ? -1 : 0);
-    state = std::make_shared<State>(std::move(group), kWorld, std::move(heartbeat));
+    state =
+        std::make_shared<State>(std::move(group), kWorld, std::move(heartbeat), launch.local_rank);
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
@@ -95,13 +104,21 @@ ProcessGroup ProcessGroup::of_c10d(const std::string& name) {
     throw InputError(ErrorText{"the name of a group that c10d knows", "\"" + name + "\"",
                                "register it with c10d::register_process_group()"});
   }
-  auto state = std::make_shared<State>(std::move(group), name, nullptr);
+  const auto devices = group->getDeviceTypes();
+  if (group->getSize() > 1 && std::ranges::none_of(devices, &c10::Device::is_cpu)) {
+    throw InputError(ErrorText{"a group through which ranks can compare their graphs, on the CPU",
+                               "\"" + name + "\", which has no backend for it",
+                               "make it with the backends \"cpu:gloo,cuda:nccl\""});
+  }
+  const auto local_rank = distributed::read_local_rank().value_or(group->getRank());
+  auto state = std::make_shared<State>(std::move(group), name, nullptr, local_rank);
   distributed::remember_group(state);
   return ProcessGroup(std::move(state));
 }
 
 int32_t ProcessGroup::rank() const { return state_->rank; }
 int32_t ProcessGroup::size() const { return state_->size; }
+int32_t ProcessGroup::local_rank() const { return state_->local_rank; }
 const std::string& ProcessGroup::name() const { return state_->name; }
 GroupStats ProcessGroup::stats() const { return state_->stats(); }
 

@@ -47,18 +47,21 @@ TEST(Launch, PlainVariablesSayAll) {
   EXPECT_EQ(launch.size, 4);
   EXPECT_EQ(launch.host, "node");
   EXPECT_EQ(launch.port, 29500);
+  EXPECT_EQ(launch.local_rank, 2);
   EXPECT_FALSE(launch.served);
 }
 
 TEST(Launch, TorchrunServesTheStoreAndCountsAttempts) {
-  const auto launch = launch_of({{"RANK", "1"},
-                                 {"WORLD_SIZE", "2"},
+  const auto launch = launch_of({{"RANK", "3"},
+                                 {"WORLD_SIZE", "4"},
+                                 {"LOCAL_RANK", "1"},
                                  {"LOCAL_WORLD_SIZE", "2"},
                                  {"MASTER_ADDR", "localhost"},
                                  {"MASTER_PORT", "4000"},
                                  {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                                  {"TORCHELASTIC_RESTART_COUNT", "3"}});
   EXPECT_TRUE(launch.served);
+  EXPECT_EQ(launch.local_rank, 1);
   EXPECT_EQ(launch.prefix, "/worker/attempt_3");
 }
 

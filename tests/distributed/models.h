@@ -51,6 +51,7 @@ TORCH_MODULE(Model);
 
 struct Batch {
   at::Tensor tokens, targets;
+  Batch to(at::Device device) const { return {tokens.to(device), targets.to(device)}; }
 };
 /// Of one rank in one step.
 Batch batch_of(int64_t rank, int64_t step);

@@ -1,4 +1,6 @@
+#include <c10/core/DeviceGuard.h>
 #include <gmock/gmock.h>
+#include <torch/cuda.h>
 
 #include <cstdlib>
 #include <map>
@@ -57,10 +59,17 @@ const std::map<std::string, Case>& cases() {
   return *all;
 }
 
+/// Of this rank: the CPU, or a GPU of its own.
+at::Device device_of(const ProcessGroup& group) {
+  const char* const gpus = std::getenv("ANTEGRAD_SHARDED_ON_GPUS");
+  return gpus == nullptr ? at::Device(at::kCPU) : at::Device(at::kCUDA, group.local_rank());
+}
+
 const Case& case_here() { return cases().at(std::getenv("ANTEGRAD_SHARDED_CASE")); }
 
-Model model_of(const Case& one) {
+Model model_of(const Case& one, at::Device device) {
   Model model(3, 24, one.drop);
+  model->to(device);
   model->embedding->weight.set_requires_grad(!one.frozen);
   return model;
 }
@@ -69,8 +78,9 @@ void seed(int rank, int step) { at::manual_seed(100 * step + rank); }
 
 // The gradients of one rank, by libtorch alone.
 List gradients_of(Model& model, const Case& one, int rank, int step) {
-  const auto batch = batch_of(rank, step);
-  auto used = model_of(one);
+  const auto device = model->embedding->weight.device();
+  const auto batch = batch_of(rank, step).to(device);
+  auto used = model_of(one, device);
   {
     const at::NoGradGuard no_grad;
     const auto values = model->parameters();
@@ -88,9 +98,9 @@ List gradients_of(Model& model, const Case& one, int rank, int step) {
   return gradients;
 }
 
-List expected(const Case& one, int ranks) {
+List expected(const Case& one, int ranks, at::Device device) {
   at::manual_seed(0);
-  auto model = model_of(one);
+  auto model = model_of(one, device);
   const auto parameters = model->parameters();
   torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(kRate).weight_decay(kDecay));
   for (int step = 0; step < kSteps; ++step) {
@@ -113,7 +123,7 @@ List expected(const Case& one, int ranks) {
 template <class Step>
 void train(const ProcessGroup& group, Step&& step) {
   for (int i = 0; i < kSteps; ++i) {
-    const auto batch = batch_of(group.rank(), i);
+    const auto batch = batch_of(group.rank(), i).to(device_of(group));
     seed(group.rank(), i);
     step(batch);
   }
@@ -122,10 +132,12 @@ void train(const ProcessGroup& group, Step&& step) {
 TEST(DISABLED_Rank, Trains) {
   const auto& one = case_here();
   const auto group = ProcessGroup::of_environment();
-  const auto wanted = expected(one, group.size());
+  const auto device = device_of(group);
+  const c10::DeviceGuard of_this_rank(device);
+  const auto wanted = expected(one, group.size(), device);
 
   at::manual_seed(group.rank());  // rank 0's parameters count
-  auto model = model_of(one);
+  auto model = model_of(one, device);
   std::optional<Sharded> sharded;
   std::optional<Replicated> replicated;
   if (one.replicated) {
@@ -181,11 +193,23 @@ TEST_P(Sharding, HasTheBitsOfLibtorchAlone) {
   expect_on_ranks("DISABLED_Rank.Trains", ranks, {{"ANTEGRAD_SHARDED_CASE", name}});
 }
 
+class ShardingOnGpus : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ShardingOnGpus, HasTheBitsOfLibtorchAlone) {
+  constexpr int kRanks = 2;
+  if (torch::cuda::device_count() < kRanks) GTEST_SKIP() << "needs " << kRanks << " GPUs";
+  expect_on_ranks("DISABLED_Rank.Trains", kRanks,
+                  {{"ANTEGRAD_SHARDED_CASE", GetParam()}, {"ANTEGRAD_SHARDED_ON_GPUS", "1"}});
+}
+
 std::vector<std::string> names() {
   std::vector<std::string> names;
   for (const auto& [name, one] : cases()) names.push_back(name);
   return names;
 }
+
+INSTANTIATE_TEST_SUITE_P(Gpus, ShardingOnGpus, ::testing::ValuesIn(names()),
+                         [](const auto& info) { return info.param; });
 
 INSTANTIATE_TEST_SUITE_P(
     Ranks, Sharding, ::testing::Combine(::testing::Values(1, 2, 4), ::testing::ValuesIn(names())),
