@@ -5,9 +5,12 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/record_function.h>
+#include <c10/core/Device.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/cuda.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
@@ -38,13 +41,27 @@ int64_t nanoseconds(const Run& run) {
   return now() - start;
 }
 
+/// Of a device, to the end of what runs there: of several runs, since one may be shorter than the
+/// way to the device and back.
+template <class Run>
+int64_t nanoseconds_on(c10::Device device, const Run& run) {
+  if (device.is_cpu()) return nanoseconds(run);
+  constexpr int kRuns = 8;
+  using Clock = std::chrono::steady_clock;
+  torch::cuda::synchronize(device.index());
+  const auto start = Clock::now();
+  for (int i = 0; i < kRuns; ++i) run();
+  torch::cuda::synchronize(device.index());
+  return (Clock::now() - start) / std::chrono::nanoseconds(kRuns);
+}
+
 /// The shortest time of each, in turns: twice where one of them takes less than three quarters of
 /// the other; else for 20 ms but at least three times and at most 20 times; twice as much where the
 /// two are so near each other that chance may tell which one is shorter. `prepare` comes before
 /// each turn.
 template <class Prepare, class Kernel, class Library>
 kernels::RunTimes timed_in_turns(const Prepare& prepare, const Kernel& kernel,
-                                 const Library& library) {
+                                 const Library& library, c10::Device device = at::kCPU) {
   constexpr int kClear = 2, kLeast = 3, kMost = 20;
   constexpr int64_t kEnough = 20'000'000, kLong = std::numeric_limits<int64_t>::max();
   kernels::RunTimes least{kLong, kLong};
@@ -59,7 +76,7 @@ kernels::RunTimes timed_in_turns(const Prepare& prepare, const Kernel& kernel,
   };
   for (int round = 0; !enough(round); ++round) {
     prepare();
-    const kernels::RunTimes now{nanoseconds(kernel), nanoseconds(library)};
+    const kernels::RunTimes now{nanoseconds_on(device, kernel), nanoseconds_on(device, library)};
     least = {std::min(least.kernel, now.kernel), std::min(least.library, now.library)};
     spent += now.kernel + now.library;
   }

@@ -80,7 +80,7 @@ at::Tensor InventedData::tensor(const torch_compat::TensorMetadata& metadata, in
     std::memcpy(to + done * size, from + place * size, static_cast<size_t>(next * size));
     done += next;
   }
-  return memory.as_strided(metadata.sizes, metadata.strides);
+  return memory.to(metadata.device).as_strided(metadata.sizes, metadata.strides);
 }
 
 }  // namespace antegrad::compiler

@@ -17,6 +17,7 @@
 #include "lower/closeness.h"
 #include "passes/reinplace.h"
 #include "runtime/program.h"
+#include "torch_compat/convert.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::compiler {
@@ -50,6 +51,9 @@ int rounds_for(const runtime::GeneratedKernel& kernel, int64_t elements) {
       std::clamp<int64_t>(kElements / std::max<int64_t>(elements, 1), least, kMost));
 }
 
+// On the CPU; those that are there as they are.
+at::Tensor here(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor : tensor.cpu(); }
+
 std::string difference_in_bits(const at::Tensor& found, const at::Tensor& expected) {
   const auto count = check::count_differing(expected, found);
   if (count == 0) return "";
@@ -68,7 +72,7 @@ KernelProof compared(const std::vector<at::Tensor>& found, const std::vector<at:
                      const std::vector<at::Tensor>& exact = {}, bool wider = true) {
   for (size_t i = 0; i < found.size(); ++i) {
     auto difference = exact.empty()
-                          ? difference_in_bits(found[i], expected[i])
+                          ? difference_in_bits(here(found[i]), here(expected[i]))
                           : difference_in_accuracy(found[i], expected[i], exact[i], wider);
     if (!difference.empty()) return {.difference = std::move(difference)};
     if (expected[i].strides() != found[i].strides()) {
@@ -184,8 +188,10 @@ std::optional<kernels::RunTimes> KernelTrial::measure() const {
   try {
     const auto inputs = invented_inputs(/*special=*/false);
     auto ours = inputs;
-    return timed_in_turns([&] { ours = is_in_place() ? copies(inputs) : inputs; },
-                          [&] { as_run_.run(ours); }, [&] { kernel_.nodes->run(inputs); });
+    return timed_in_turns(
+        [&] { ours = is_in_place() ? copies(inputs) : inputs; }, [&] { as_run_.run(ours); },
+        [&] { kernel_.nodes->run(inputs); },
+        torch_compat::to_c10_device(lowered_.value(node_.outputs.front()).meta.device));
   } catch (const std::exception&) {
     return {};
   }

@@ -31,7 +31,8 @@ std::string form_of(const TensorMeta& meta) {
 
 // Equal code may serve at both levels.
 std::string claim_text(const lower::GroupKernel& kernel) {
-  return to_string(kernel.key) + (kernel.level == lower::Level::close ? " close" : "");
+  return to_string(kernel.key) + (kernel.level == lower::Level::close ? " close" : "") +
+         (kernel.capability == lower::Capability::cuda ? " cuda" : "");
 }
 
 }  // namespace

@@ -7,14 +7,25 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "lower/c_printer.h"
+#include "lower/cuda_printer.h"
+#include "runtime/cuda_code.h"
+#include "torch_compat/convert.h"
 #include "torch_compat/device_model.h"
 
 namespace antegrad::compiler {
 namespace {
 
-kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability) {
+kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability,
+                          Device device) {
+  if (capability == lower::Capability::cuda) {
+    return {.text = lower::cuda_source(kernel),
+            .functions = {kernel.name},
+            .capability = capability,
+            .made_for = runtime::cuda_code_maker(torch_compat::to_c10_device(device))};
+  }
   return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
           .functions = {kernel.name},
           .capability = capability,
@@ -32,18 +43,21 @@ const std::string& this_machine() {
 }
 
 KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
-                         lower::Capability capability,
                          const std::function<void(lower::Kernel&)>& fault) {
   KernelSources found;
-  std::map<std::string_view, size_t> by_name;  // the name of a kernel is a hash of its text
+  // The name of a kernel is a hash of its text.
+  std::map<std::pair<std::string_view, std::string>, size_t> by_name;
   for (const auto& made : kernels) {
     const auto& named = made.kernel.kernel;
-    const auto [place, is_new] = by_name.emplace(named.name, found.sources.size());
+    const auto [place, is_new] =
+        by_name.emplace(std::pair(std::string_view(named.name), to_string(made.kernel.device)),
+                        found.sources.size());
     found.of_kernel.push_back(place->second);
     if (!is_new) continue;
     auto kernel = named;
     if (fault) fault(kernel);
-    found.sources.push_back(source_of(kernel, capability));
+    found.sources.push_back(source_of(kernel, made.kernel.capability, made.kernel.device));
+    found.devices.push_back(made.kernel.device);
   }
   return found;
 }

@@ -14,15 +14,16 @@
 
 namespace antegrad::compiler {
 
-/// The sources of kernels. Kernels with the same text, as those of equal layers, have one.
+/// The sources of kernels. Kernels with the same text, as those of equal layers, have one on each
+/// device.
 struct KernelSources {
   std::vector<kernels::Source> sources;
+  std::vector<Device> devices;    ///< by source
   std::vector<size_t> of_kernel;  ///< index into `sources`, by kernel
 };
 
 /// `fault`: changes each kernel before it is printed, for tests; null: nothing does.
 KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
-                         lower::Capability capability,
                          const std::function<void(lower::Kernel&)>& fault);
 
 /// The CPU with its features, and the build of libtorch: what measurements and proofs are of.

@@ -6,8 +6,13 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
+#include <future>
+#include <map>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "compile/compile_logs.h"
 #include "compile/kernel_proof.h"
@@ -24,7 +29,9 @@
 #include "log/log.h"
 #include "lower/level.h"
 #include "passes/reinplace.h"
+#include "runtime/cuda_code.h"
 #include "runtime/program.h"
+#include "torch_compat/convert.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -37,14 +44,15 @@ using kernels::RunTimes;
 
 // What eager runs on this machine, as ATen's switches are now; nothing if kernels of that kind are
 // not generated.
-std::optional<lower::EagerCpu> eager_cpu() {
+std::optional<lower::EagerCpu> eager_cpu(Lowering lowering) {
   const auto capability = lower::capability_beside(at::get_cpu_capability());
   if (!capability) return std::nullopt;
   const bool onednn = at::globalContext().userEnabledMkldnn();
   return lower::EagerCpu{.capability = *capability,
                          .onednn = onednn ? lower::onednn_of_this_cpu() : lower::OneDnn::off,
                          .threads = at::get_num_threads(),
-                         .sleef_in_line = sleef_has_our_bits(*capability)};
+                         .sleef_in_line = sleef_has_our_bits(*capability),
+                         .beside_gpus = lowering == Lowering::close && runtime::has_cuda_code()};
 }
 
 std::function<void(lower::Kernel&)>& kernel_fault() {
@@ -120,18 +128,55 @@ bool is_slow(const RunTimes& times, bool saves_memory) {
   return times.kernel > times.library + allowed;
 }
 
-runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Built& built,
+// Code that a source became.
+using Code = std::variant<Built, std::shared_ptr<const runtime::CudaFunction>>;
+
+// By source.
+std::vector<Outcome<Code>> build_all(const KernelSources& all, const Compiler& compiler) {
+  std::vector<kernels::Source> for_cpu;
+  for (size_t i = 0; i < all.sources.size(); ++i) {
+    if (all.devices[i].kind == DeviceKind::cpu) for_cpu.push_back(all.sources[i]);
+  }
+  const auto on_gpu = [&](size_t i) {
+    return runtime::CudaFunction::make(all.sources[i].text, all.sources[i].functions.front(),
+                                       torch_compat::to_c10_device(all.devices[i]));
+  };
+  std::map<size_t, std::future<decltype(on_gpu(0))>> for_gpus;
+  for (size_t i = 0; i < all.sources.size(); ++i) {
+    if (all.devices[i].kind == DeviceKind::cpu) continue;
+    for_gpus.emplace(i, std::async(std::launch::async, on_gpu, i));
+  }
+  const auto built = kernels::build(for_cpu, compiler, {});
+  std::vector<Outcome<Code>> code;
+  const auto add = [&](const auto& outcome) {
+    code.push_back(outcome ? Outcome<Code>(*outcome) : outcome.failure());
+  };
+  for (size_t i = 0, next = 0; i < all.sources.size(); ++i) {
+    const auto known = for_gpus.find(i);
+    known == for_gpus.end() ? add(built[next++]) : add(known->second.get());
+  }
+  return code;
+}
+
+runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Code& code,
                                   int64_t threads) {
   const bool rows = made.kernel.space != lower::Space::elements;
-  return {.library = built.library,
-          .function = built.functions.at(0),
-          .name = made.kernel.name,
-          .numbers = made.numbers,
-          .buffers = made.buffers,
-          .bounds = made.bounds,
-          .threads = rows ? threads : 0,
-          .elements = lower::parallel_size(made.kernel, made.numbers.data()),
-          .split = made.split};
+  runtime::GeneratedKernel kernel{
+      .name = made.kernel.name,
+      .numbers = made.numbers,
+      .buffers = made.buffers,
+      .bounds = made.bounds,
+      .threads = rows ? threads : 0,
+      .elements = lower::parallel_size(made.kernel, made.numbers.data()),
+      .split = made.split};
+  if (const auto* built = std::get_if<Built>(&code)) {
+    kernel.library = built->library;
+    kernel.function = built->functions.at(0);
+  } else {
+    kernel.gpu = {std::get<1>(code), lower::cuda_launch(made.kernel, made.numbers.data())};
+    kernel.threads = 0;  // the CPU's do not matter
+  }
+  return kernel;
 }
 
 // Where the time of lowering a graph goes, in milliseconds.
@@ -186,14 +231,15 @@ class Attempt {
     LoweredGraph result{.graph = std::move(lowered.graph), .refused = std::move(lowered.refused)};
     const auto sources = [&] {
       const Timer timer(phases_.print);
-      return sources_of(lowered.kernels, cpu_.capability, kernel_fault());
+      return sources_of(lowered.kernels, kernel_fault());
     }();
     const auto built = [&] {
       const Timer timer(phases_.build);
-      return kernels::build(sources.sources, compiler_, {});
+      return build_all(sources, compiler_);
     }();
     for (const auto& outcome : built) {
-      if (outcome) libraries_.insert(outcome->library);
+      const auto* on_cpu = outcome ? std::get_if<Built>(&*outcome) : nullptr;
+      if (on_cpu != nullptr) libraries_.insert(on_cpu->library);
     }
     for (size_t i = 0; i < lowered.kernels.size(); ++i) {
       const auto& outcome = built[sources.of_kernel[i]];
@@ -386,7 +432,7 @@ void set_kernel_times(std::optional<RunTimes> times) { KernelVerdicts::of_proces
 
 lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& rules) {
   if (rules.lowering == Lowering::off || !compiler_for_kernels()) return {std::move(graph)};
-  const auto cpu = eager_cpu();
+  const auto cpu = eager_cpu(rules.lowering);
   if (!cpu || !why_none(rules, *cpu).empty()) return {std::move(graph)};
   if (chooses_products(rules, *cpu)) {
     graph = with_known_products(std::move(graph), cpu->threads, rules.copied_products);
@@ -404,7 +450,7 @@ std::vector<int32_t> ids_of(const Graph& graph, const std::vector<int32_t>& node
 LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules,
                          const std::vector<ValueId>& donated) {
   if (rules.lowering == Lowering::off) return {std::move(graph)};
-  const auto cpu = eager_cpu();
+  const auto cpu = eager_cpu(rules.lowering);
   if (!cpu) return {std::move(graph)};
   if (auto reason = why_none(rules, *cpu); !reason.empty()) {
     return {.graph = std::move(graph), .failure = std::move(reason)};

@@ -52,8 +52,8 @@ struct Source {
   std::vector<std::string> functions;  ///< that it defines and the caller wants
   Capability capability = Capability::baseline;
   Numerics numerics = Numerics::exact;
-  std::vector<std::string> needed;  ///< sonames of loaded libraries that it calls (stub.h)
-  std::string made_for;             ///< CPU model and features, build of libtorch: part of the key
+  std::vector<std::string> needed = {};  ///< sonames of loaded libraries that it calls (stub.h)
+  std::string made_for;  ///< CPU model and features, build of libtorch: part of the key
 };
 
 struct Built {

@@ -32,6 +32,13 @@ constexpr CTarget kTargets[] = {
      .sleef = false,
      .mkl = false,
      .truncates_to_least = false},
+    {.capability = cuda,
+     .name = "cuda",
+     .vector_bytes = 4,
+     .formulas = avx2,
+     .sleef = false,
+     .in_line = false,
+     .mkl = false},
 };
 
 struct Builtin {

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What C is printed for: the width of vectors and the instructions of a capability of a CPU. The
-/// result of a kernel does not depend on it.
+/// What kernels are printed for: the width of vectors and the instructions of a capability of a
+/// CPU, or NVIDIA's GPUs. The result of a kernel does not depend on it.
 
 #include <cstdint>
 #include <optional>
@@ -12,12 +12,12 @@
 
 namespace antegrad::lower {
 
-/// Instructions of x86-64, by the words of ATEN_CPU_CAPABILITY, and those of AArch64.
-enum class Capability : uint8_t { baseline, avx2, avx512, neon };
+/// Instructions of x86-64, by the words of ATEN_CPU_CAPABILITY, those of AArch64, and of GPUs.
+enum class Capability : uint8_t { baseline, avx2, avx512, neon, cuda };
 
 /// Whether who has the instructions `has` also has those of `needs`.
 constexpr bool includes(Capability has, Capability needs) {
-  return has == needs || (has != Capability::neon && needs < has);
+  return has == needs || (has < Capability::neon && needs < has);
 }
 
 struct CTarget {
@@ -30,6 +30,8 @@ struct CTarget {
   bool fuses = true;  ///< whether there is an instruction for fused multiply-add
   /// Whose vector functions are called, besides those of the C library.
   bool sleef = true;
+  /// Whether exp and tanh of vectors are printed as arithmetic; otherwise they are calls, too.
+  bool in_line = true;
   bool mkl = true;
   /// Whether the instruction makes the smallest integer of a number that no integer is equal to.
   bool truncates_to_least = true;

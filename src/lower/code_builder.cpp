@@ -175,7 +175,7 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
   const CTarget& target = c_target(cpu_.capability);
   if (kind == "vml" && !target.mkl) kind = "vec";
   if (close && row->name == "sqrt") return operation(Op::sqrt, std::move(operands));
-  if (kind == "vec" && single && target.fuses) {
+  if (kind == "vec" && single && target.fuses && target.in_line) {
     if (row->name == "erf" && !close) return vector_erf(operands[0], site);
     if (cpu_.sleef_in_line || close) {
       if (row->name == "exp") return vector_exp(operands[0]);

@@ -17,12 +17,15 @@ namespace antegrad::lower {
 enum class OneDnn : uint8_t { off, avx2, avx512, avx512_bf16, unknown };
 
 struct EagerCpu {
+  /// Capability::cuda: a GPU, where none of the others matters.
   Capability capability = Capability::baseline;
   OneDnn onednn = OneDnn::off;  ///< off also where the user turned it off
   int64_t threads = 1;          ///< at::get_num_threads()
   /// Functions of Sleef have the bits of the code that CodeBuilder has for them.
   bool sleef_in_line = true;
   bool second_form = false;  ///< whether ATen's compiler made what RecipeRow::second says
+  /// Whether groups on GPUs get kernels, too: those of EagerCpu{Capability::cuda}.
+  bool beside_gpus = false;
 };
 
 /// The instructions that kernels are generated for where ATen says that it runs those of `aten`, as

@@ -59,8 +59,14 @@ void GroupElements::collect(std::span<const int32_t> nodes, const EagerCpu& cpu,
     }
     auto call = recipe_call(graph_, node, cpu, level);
     if (const auto* reason = std::get_if<std::string>(&call)) refuse(position, *reason);
-    if (meta(result(position)).device.kind != DeviceKind::cpu) {
-      refuse(position, name(position) + " does not run on the CPU");
+    const auto device = cpu.capability == Capability::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+    for (const ValueId value : node.inputs) {
+      if (graph_.is_tensor(value) && meta(value).device.kind != device) {
+        refuse(position, name(position) + " reads memory of another device");
+      }
+    }
+    if (meta(result(position)).device.kind != device) {
+      refuse(position, name(position) + " does not run on a device for which there are kernels");
     }
     if (numel(meta(result(position))).constant() == 0) refuse(position, "there is no element");
     auto& made = std::get<RecipeCall>(call);

@@ -9,6 +9,7 @@
 
 #include "lower/aten_recipes.h"
 #include "lower/code_builder.h"
+#include "lower/cuda_printer.h"
 #include "lower/element_type.h"
 #include "lower/group_assembly.h"
 #include "lower/group_elements.h"
@@ -46,6 +47,16 @@ class GroupBuilder {
     }
     made.bounds = std::move(bounds_);
     made.has_second_form = has_second_form_;
+    made.capability = cpu_.capability;
+    made.device = meta(group_.widest()).device;
+    if (on_gpu()) {
+      if (const auto why = why_not_cuda(made.kernel); !why.empty()) {
+        refuse(group_.calls().back().first, std::string(why));
+      }
+      if (space_size(made.kernel, made.numbers.data()) > kMostCudaElements) {
+        refuse(-1, "it has too many elements for a kernel of a GPU");
+      }
+    }
     return made;
   }
 
@@ -53,6 +64,7 @@ class GroupBuilder {
   [[noreturn]] static void refuse(int32_t position, std::string reason) {
     throw NoKernel{position, std::move(reason)};
   }
+  bool on_gpu() const { return cpu_.capability == Capability::cuda; }
   const TensorMeta& meta(ValueId id) const { return graph_.value(id).meta; }
   const std::string& name(int32_t position) const { return graph_.nodes[position].op.name(); }
   ValueId result(int32_t position) const { return graph_.nodes[position].outputs[0]; }

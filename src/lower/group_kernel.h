@@ -70,8 +70,10 @@ struct GroupKernel {
   std::vector<GroupBuffer> buffers;  ///< in the order of Kernel::buffers
   std::vector<GroupBound> bounds;
   ThreadSplit split = ThreadSplit::grain;
-  Hash128 key;                 ///< of the structure
-  Level level = Level::exact;  ///< of its recipes
+  Hash128 key;                                   ///< of the structure
+  Level level = Level::exact;                    ///< of its recipes
+  Capability capability = Capability::baseline;  ///< that it was made for
+  Device device = {};                            ///< on which it runs
   /// Whether it is another one with EagerCpu::second_form; false in one that is of that form.
   bool has_second_form = false;
 };

@@ -143,7 +143,8 @@ class Selection {
       if (objection.disproved && kernel->has_second_form) try_instead(level, true);
     };
     try_second_form(level_);
-    const bool may_be_exact = level_ == Level::close && why_not_exact(cpu_.capability).empty();
+    const bool may_be_exact =
+        level_ == Level::close && why_not_exact(cpu_of(nodes).capability).empty();
     if (objection.disproved && may_be_exact) {
       const Objection to_close = objection;
       try_instead(Level::exact, cpu_.second_form);
@@ -166,12 +167,22 @@ class Selection {
                                                      bool second_form) {
     const auto [place, is_new] = made_.try_emplace({nodes, level, second_form});
     if (is_new) {
-      EagerCpu cpu = cpu_;
+      EagerCpu cpu = cpu_of(nodes);
       cpu.second_form = second_form;
       place->second = group_kernel(graph_, nodes, readers_, cpu, level);
       if (auto* kernel = std::get_if<GroupKernel>(&place->second)) kernel->level = level;
     }
     return place->second;
+  }
+
+  /// What the first node that computes runs on; the others of a group run there, too.
+  EagerCpu cpu_of(const std::vector<int32_t>& nodes) const {
+    const auto first = std::ranges::find_if(
+        nodes, [&](int32_t position) { return computes(graph_.nodes[position]); });
+    const auto results = graph_.nodes[*first].results();
+    const bool on_gpu = level_ == Level::close && cpu_.beside_gpus && results[0] != kNoValue &&
+                        graph_.value(results[0]).meta.device.kind == DeviceKind::cuda;
+    return on_gpu ? EagerCpu{.capability = Capability::cuda} : cpu_;
   }
 
   /// None to what is no kernel.

@@ -168,7 +168,7 @@ constexpr OptionRow kRows[] = {
 
     // ---- lowering
     {"lowering", OptionGroup::lowering, member<&Options::lowering>(), kLowering, kInKey,
-     "whether groups of operators become generated kernels on the CPU: never, where their bits are eager's, or where they are as accurate", "lowering.md"},
+     "whether groups of operators become generated kernels: never, where their bits are eager's (on the CPU), or where they are as accurate", "lowering.md"},
     {"keep_slow_kernels", OptionGroup::lowering, member<&Options::keep_slow_kernels>(), kLowering, kInKey,
      "generated kernels run also for small nodes, and where libtorch's were faster when both were compared on this machine", "lowering.md#proof"},
 

@@ -2,7 +2,10 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/_assert_async.h>
 #include <ATen/ops/aminmax.h>
+#include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
 #include <c10/util/SmallVector.h>
 
@@ -82,13 +85,69 @@ std::optional<KernelMiss> GeneratedCall::miss_of(const std::vector<at::Tensor>& 
   }
   const bool any_threads = kernel_.threads == 0;
   if (!any_threads && kernel_.threads != threads_of_eager()) return KernelMiss::threads;
-  const bool within = std::ranges::all_of(bounds_, [&](const Bound& bound) {
-    const auto& found = inputs[bound.input];
+  const bool within = std::ranges::all_of(
+      bounds_, [&](const Bound& bound) { return is_within(bound, inputs[bound.input]); });
+  return within ? std::nullopt : std::optional(KernelMiss::bounds);
+}
+
+bool GeneratedCall::is_within(const Bound& bound, const at::Tensor& found) const {
+  if (found.is_cpu()) {
     const auto [least, greatest] =
         at::aminmax(bound.other ? found.masked_fill(found.eq(*bound.other), bound.begin) : found);
     return least.item<int64_t>() >= bound.begin && greatest.item<int64_t>() < bound.end;
-  });
-  return within ? std::nullopt : std::optional(KernelMiss::bounds);
+  }
+  // Nobody waits for the device. It fails like eager's kernels, by an assertion.
+  auto within = found.ge(bound.begin).logical_and_(found.lt(bound.end));
+  if (bound.other) within.logical_or_(found.eq(*bound.other));
+  at::_assert_async(within.all());
+  return true;
+}
+
+std::vector<at::Tensor> GeneratedCall::memory_of_outputs(
+    const std::vector<at::Tensor>& inputs) const {
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(outputs_.size());
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    const auto& output = outputs_[i];
+    if (memory_of_[i] >= 0) {
+      outputs.push_back(inputs[memory_of_[i]]);
+    } else if (output.device.is_cpu()) {
+      outputs.push_back(at::detail::empty_strided_cpu(output.sizes, output.strides, output.dtype));
+    } else {
+      outputs.push_back(at::empty_strided(output.sizes, output.strides, output.options()));
+    }
+  }
+  return outputs;
+}
+
+void GeneratedCall::launch(const std::vector<at::Tensor>& inputs,
+                           const std::vector<at::Tensor>& outputs) const {
+  std::vector<uint64_t> words;
+  words.reserve(buffers_.size() + kernel_.numbers.size() + 1);
+  std::vector<std::pair<int32_t, at::Tensor>> sums;  // of each block, by output
+  for (const auto& buffer : buffers_) {
+    if (buffer.sums) {
+      const auto& output = outputs[buffer.index];
+      const auto type = torch_compat::to_scalar_type(
+          lower::type_of_sums(torch_compat::to_dtype(output.scalar_type())));
+      const auto& rows =
+          sums.emplace_back(buffer.index, at::zeros({kernel_.gpu.launch.blocks, output.numel()},
+                                                    output.options().dtype(type)))
+              .second;
+      words.push_back(reinterpret_cast<uint64_t>(rows.mutable_data_ptr()));
+      continue;
+    }
+    words.push_back(reinterpret_cast<uint64_t>(buffer.written
+                                                   ? outputs[buffer.index].mutable_data_ptr()
+                                                   : inputs[buffer.index].const_data_ptr()));
+  }
+  for (const int64_t number : kernel_.numbers) words.push_back(static_cast<uint64_t>(number));
+  words.push_back(static_cast<uint64_t>(kernel_.elements));
+  kernel_.gpu.function->launch(kernel_.gpu.launch.blocks, kernel_.gpu.launch.threads, words);
+  for (const auto& [index, rows] : sums) {
+    const auto& output = outputs[index];
+    output.view({-1}).copy_(rows.sum(0));
+  }
 }
 
 std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const {
@@ -96,13 +155,10 @@ std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const
     if (kernel_.misses != nullptr) kernel_.misses->count(*miss);
     return kernel_.nodes->run(std::move(inputs));
   }
-  std::vector<at::Tensor> outputs;
-  outputs.reserve(outputs_.size());
-  for (size_t i = 0; i < outputs_.size(); ++i) {
-    const auto& output = outputs_[i];
-    outputs.push_back(memory_of_[i] >= 0 ? inputs[memory_of_[i]]
-                                         : at::detail::empty_strided_cpu(
-                                               output.sizes, output.strides, output.dtype));
+  auto outputs = memory_of_outputs(inputs);
+  if (kernel_.gpu.function != nullptr) {
+    launch(inputs, outputs);
+    return outputs;
   }
   const Parts parts = parts_of(kernel_);
   std::vector<std::pair<int32_t, std::vector<char>>> sums;  // by output
@@ -141,9 +197,11 @@ int64_t GeneratedCall::bytes() const {
 }
 
 bool GeneratedCall::same_as(const GeneratedCall& other) const {
-  return kernel_.function == other.kernel_.function && kernel_.numbers == other.kernel_.numbers &&
-         buffers_ == other.buffers_ && bounds_ == other.bounds_ && inputs_ == other.inputs_ &&
-         outputs_ == other.outputs_ && memory_of_ == other.memory_of_;
+  return kernel_.function == other.kernel_.function &&
+         kernel_.gpu.function == other.kernel_.gpu.function &&
+         kernel_.numbers == other.kernel_.numbers && buffers_ == other.buffers_ &&
+         bounds_ == other.bounds_ && inputs_ == other.inputs_ && outputs_ == other.outputs_ &&
+         memory_of_ == other.memory_of_;
 }
 
 }  // namespace antegrad::runtime

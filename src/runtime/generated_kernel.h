@@ -14,7 +14,9 @@
 
 #include "graph/graph.h"
 #include "kernels/library.h"
+#include "lower/cuda_printer.h"
 #include "lower/group_kernel.h"
+#include "runtime/cuda_code.h"
 #include "runtime/kernel_misses.h"
 #include "torch_compat/tensor_metadata.h"
 
@@ -22,10 +24,17 @@ namespace antegrad::runtime {
 
 class Program;
 
+/// Code for a GPU, and how many of its threads run it.
+struct GpuCode {
+  std::shared_ptr<const runtime::CudaFunction> function = nullptr;
+  lower::CudaLaunch launch = {};
+};
+
 /// Code, and the arguments that its graph gives it.
 struct GeneratedKernel {
   std::shared_ptr<const kernels::Library> library = nullptr;  ///< has `function`
   kernels::Function function = nullptr;
+  GpuCode gpu = {};  ///< instead of both, for a graph's values on a GPU
   std::string name = {};
   std::vector<int64_t> numbers = {};
   std::vector<lower::GroupBuffer> buffers = {};
@@ -77,6 +86,9 @@ class GeneratedCall {
   };
 
   std::optional<KernelMiss> miss_of(const std::vector<at::Tensor>& inputs) const;
+  bool is_within(const Bound& bound, const at::Tensor& found) const;
+  std::vector<at::Tensor> memory_of_outputs(const std::vector<at::Tensor>& inputs) const;
+  void launch(const std::vector<at::Tensor>& inputs, const std::vector<at::Tensor>& outputs) const;
 
   GeneratedKernel kernel_;
   std::vector<Buffer> buffers_;

@@ -2,10 +2,10 @@
 //
 //   group_kernels CAPABILITY ONEDNN OUTPUT.c [THREADS [exact|close|second]] < graphs
 //
-// `second` is exact, with the second forms of recipes.
-// Graphs end with a line "----". For each it prints one line: "no REASON", or
-// "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE", written buffers
-// with a +, sums of threads with a *.
+// With the capability `cuda` the output is CUDA C++ of one kernel. `second` is exact, with the
+// second forms of recipes. Graphs end with a line "----". For each it prints one line: "no REASON",
+// or "kernel NAME split SPLIT numbers N,... buffers VALUE,... parallel SIZE", written buffers with
+// a +, sums of threads with a *.
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -21,6 +21,7 @@
 #include "graph/parse.h"
 #include "graph/verify.h"
 #include "lower/c_printer.h"
+#include "lower/cuda_printer.h"
 #include "lower/group_kernel.h"
 
 int main(int argc, char** argv) {
@@ -65,6 +66,11 @@ int main(int argc, char** argv) {
   }
   std::vector<lower::Kernel> list;
   for (auto& [key, kernel] : kernels) list.push_back(std::move(kernel));
-  std::ofstream(argv[3]) << lower::c_source(list, lower::c_target(*capability));
+  std::ofstream out(argv[3]);
+  if (*capability == lower::Capability::cuda) {
+    for (const auto& kernel : list) out << lower::cuda_source(kernel);
+  } else {
+    out << lower::c_source(list, lower::c_target(*capability));
+  }
   return 0;
 }

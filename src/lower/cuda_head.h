@@ -1,0 +1,159 @@
+#pragma once
+
+/// \file
+/// What all CUDA code of kernels begins with: types, and operations that are rounded once.
+
+#include <string_view>
+
+namespace antegrad::lower {
+
+inline constexpr std::string_view kCudaHead = R"(
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+constexpr int kWarp = 32;
+
+template <int N>
+struct Words {
+  u64 at[N];
+};
+template <class T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Lanes {
+  T at[N];
+};
+
+template <class To, class From>
+__device__ inline To as(From from) {
+  static_assert(sizeof(To) == sizeof(From), "");
+  To to;
+  memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+__device__ inline f32 add_of(f32 a, f32 b) { return __fadd_rn(a, b); }
+__device__ inline f64 add_of(f64 a, f64 b) { return __dadd_rn(a, b); }
+__device__ inline f32 sub_of(f32 a, f32 b) { return __fsub_rn(a, b); }
+__device__ inline f64 sub_of(f64 a, f64 b) { return __dsub_rn(a, b); }
+__device__ inline f32 mul_of(f32 a, f32 b) { return __fmul_rn(a, b); }
+__device__ inline f64 mul_of(f64 a, f64 b) { return __dmul_rn(a, b); }
+__device__ inline f32 div_of(f32 a, f32 b) { return __fdiv_rn(a, b); }
+__device__ inline f64 div_of(f64 a, f64 b) { return __ddiv_rn(a, b); }
+__device__ inline f32 fma_of(f32 a, f32 b, f32 c) { return __fmaf_rn(a, b, c); }
+__device__ inline f64 fma_of(f64 a, f64 b, f64 c) { return __fma_rn(a, b, c); }
+__device__ inline f32 sqrt_of(f32 a) { return __fsqrt_rn(a); }
+__device__ inline f64 sqrt_of(f64 a) { return __dsqrt_rn(a); }
+__device__ inline f32 neg_of(f32 a) { return as<f32>(as<u32>(a) ^ 0x80000000u); }
+__device__ inline f64 neg_of(f64 a) { return as<f64>(as<u64>(a) ^ 0x8000000000000000ULL); }
+__device__ inline f32 abs_of(f32 a) { return as<f32>(as<u32>(a) & 0x7fffffffu); }
+__device__ inline f64 abs_of(f64 a) { return as<f64>(as<u64>(a) & 0x7fffffffffffffffULL); }
+__device__ inline f32 floor_of(f32 a) { return floorf(a); }
+__device__ inline f64 floor_of(f64 a) { return floor(a); }
+__device__ inline f32 ceil_of(f32 a) { return ceilf(a); }
+__device__ inline f64 ceil_of(f64 a) { return ceil(a); }
+__device__ inline f32 trunc_of(f32 a) { return truncf(a); }
+__device__ inline f64 trunc_of(f64 a) { return trunc(a); }
+__device__ inline f32 round_of(f32 a) { return rintf(a); }
+__device__ inline f64 round_of(f64 a) { return rint(a); }
+
+// As the instructions of x86: the second operand where one is NaN or both are zero.
+template <class T>
+__device__ inline T min_of(T a, T b) { return a < b ? a : b; }
+template <class T>
+__device__ inline T max_of(T a, T b) { return a > b ? a : b; }
+__device__ inline f32 all_ones(f32) { return as<f32>(0xffffffffu); }
+__device__ inline f64 all_ones(f64) { return as<f64>(0xffffffffffffffffULL); }
+template <class T>
+__device__ inline T minimum_of(T a, T b) { return a != a || b != b ? all_ones(a) : min_of(a, b); }
+template <class T>
+__device__ inline T maximum_of(T a, T b) { return a != a || b != b ? all_ones(a) : max_of(a, b); }
+
+__device__ inline f32 times_power(f32 a, int n) { return ldexpf(a, n); }
+__device__ inline f64 times_power(f64 a, int n) { return ldexp(a, n); }
+// a times 2 to the power of floor(n).
+template <class T>
+__device__ inline T scale_of(T a, T n) {
+  if (a != a) return a;
+  if (n != n) return n;
+  if (n - n != 0) return mul_of(a, n > 0 ? n : T(0));
+  const T most = 5000;
+  return times_power(a, (int)floor_of(n < -most ? -most : n > most ? most : n));
+}
+
+template <class I>
+struct Least;
+template <>
+struct Least<i32> {
+  static constexpr i32 value = -2147483647 - 1;
+};
+template <>
+struct Least<i64> {
+  static constexpr i64 value = -9223372036854775807LL - 1;
+};
+// The smallest integer for NaN and for what does not fit.
+template <class I, class T>
+__device__ inline I truncated(T a) {
+  const T end = -(T)Least<I>::value;
+  return a >= -end && a < end ? (I)a : Least<I>::value;
+}
+
+__device__ inline u16 bf16_of(f32 a, u32 nan) {
+  const u32 bits = as<u32>(a);
+  if (a != a) return (u16)(nan != 0 ? nan : bits >> 16 | 0x40);
+  return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+__device__ inline f32 f32_of_f16(u16 half) {
+  const u32 sign = (u32)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 0x3ff;
+  if (exponent == 0) return as<f32>(sign | as<u32>(mul_of((f32)fraction, 0x1p-24f)));
+  if (exponent == 31) {
+    return as<f32>(sign | 0x7f800000u | fraction << 13 | (fraction != 0 ? 0x400000u : 0u));
+  }
+  return as<f32>(sign | (exponent + 112) << 23 | fraction << 13);
+}
+__device__ inline u16 f16_of(f32 a, u32 nan) {
+  const u32 bits = as<u32>(a), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
+  if (a != a) return (u16)(nan != 0 ? nan : sign | 0x7e00 | (bits >> 13 & 0x1ff));
+  if (as<f32>(size) >= 65520.0f) return (u16)(sign | 0x7c00);
+  if (as<f32>(size) < 0x1p-14f) return (u16)(sign | (u32)rintf(mul_of(as<f32>(size), 0x1p24f)));
+  return (u16)(sign | ((size + 0xfff + (size >> 13 & 1)) - (112u << 23)) >> 13);
+}
+
+// Of all threads of the block, for each of them.
+template <class T, class Merge>
+__device__ inline T reduced(T value, Merge merge) {
+  for (int d = kWarp / 2; d > 0; d /= 2) value = merge(value, __shfl_xor_sync(0xffffffffu, value, d));
+  if (blockDim.x <= kWarp) return value;
+  __shared__ T of_warps[32];
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  value = of_warps[0];
+  for (int i = 1; i < blockDim.x / kWarp; i++) value = merge(value, of_warps[i]);
+  return value;
+}
+
+// A sum with what its roundings lost (Knuth's two-sum): as exact for long rows as for short ones.
+template <class T>
+struct Sum {
+  T sum = 0, lost = 0;
+  __device__ void add(T value) {
+    const T next = add_of(sum, value), added = sub_of(next, sum);
+    lost = add_of(lost, add_of(sub_of(sum, sub_of(next, added)), sub_of(value, added)));
+    sum = next;
+  }
+  __device__ T of_block() const {
+    // Where a number is infinite, or NaN, what was lost is NaN.
+    const bool finite = lost == lost;
+    const f64 all = reduced(finite ? (f64)sum + (f64)lost : (f64)sum,
+                            [](const f64 a, const f64 b) { return add_of(a, b); });
+    return (T)all;
+  }
+};
+)";
+
+}  // namespace antegrad::lower

@@ -1,0 +1,192 @@
+// Kernels on a GPU, at the level `close`: as accurate as libtorch's, and the same in each run.
+
+#include <ATen/ATen.h>
+#include <antegrad/antegrad.h>
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+#include <torch/optim.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/models.h"
+#include "support/bits.h"
+#include "training.h"
+
+namespace antegrad::testing {
+namespace lowered_cuda_test {
+
+Options close() {
+  return Options()
+      .with_verify_graphs(true)
+      .with_lowering(Lowering::close)
+      .with_keep_slow_kernels(true);
+}
+
+class OnGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  }
+};
+using LoweredOnGpu = OnGpu;
+
+using Callable = std::function<at::Tensor(const List&)>;
+
+List made(const std::vector<std::vector<int64_t>>& sizes, at::ScalarType type) {
+  at::manual_seed(0);
+  List all;
+  for (const auto& size : sizes) {
+    all.push_back(at::randn(size).to(at::kCUDA, type).requires_grad_());
+  }
+  return all;
+}
+
+List in_float64(const List& tensors) {
+  List all;
+  for (const auto& tensor : tensors) {
+    all.push_back(tensor.detach().to(at::kDouble).requires_grad_());
+  }
+  return all;
+}
+
+double error_of(const at::Tensor& found, const at::Tensor& exact) {
+  return (found.to(at::kDouble) - exact).abs().max().item<double>();
+}
+
+// Loss and gradients, beside eager mode: errors against float64 are at most a little larger.
+void expect_close(const Callable& fn, const std::vector<std::vector<int64_t>>& sizes,
+                  at::ScalarType type, size_t least_kernels = 2) {
+  auto step = compile(fn, close());
+  auto inputs = made(sizes, type);
+  const auto found = trained(step, inputs);
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_GE(report.programs.at(0).generated_kernels.size(), least_kernels)
+      << report << ::testing::PrintToString(report.programs.at(0).not_generated);
+  EXPECT_EQ(report.programs.at(0).lowering_failure, "");
+  EXPECT_TRUE(report.programs.at(0).node_runs.empty()) << report;
+  auto eager_inputs = made(sizes, type);
+  const auto eager = trained(fn, eager_inputs);
+  auto wide = in_float64(eager_inputs);
+  const auto exact = trained(fn, wide);
+  const double resolution = type == at::kFloat ? 1e-6 : 1e-2;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const double scale = exact[i].abs().max().item<double>();
+    EXPECT_LE(error_of(found[i], exact[i]), 2 * error_of(eager[i], exact[i]) + resolution * scale)
+        << "result " << i;
+  }
+  auto again = made(sizes, type);
+  EXPECT_TRUE(same_bits(trained(step, again), found));
+}
+
+at::Tensor chain(const List& xs) {
+  return ((xs[0] * xs[1] + xs[2]).sigmoid() + xs[0].tanh()).exp().sum();
+}
+
+TEST_F(LoweredOnGpu, ChainsOfAnySizeAndType) {
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t size : {1, 7, 64, 1000, 4097, 1 << 20}) {
+      SCOPED_TRACE(::testing::Message() << type << " of " << size);
+      // Whether one element is as exact is chance.
+      expect_close(chain, {{size}, {size}, {size}}, type, size == 1 ? 1 : 2);
+    }
+  }
+}
+
+TEST_F(LoweredOnGpu, BroadcastAndTransposedOperands) {
+  const auto fn = [](const List& xs) { return (at::silu(xs[0] + xs[1]) - xs[2].t()).relu().sum(); };
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    expect_close(fn, {{96, 130}, {130}, {130, 96}}, type);
+    expect_close(fn, {{33, 65}, {65}, {65, 33}}, type);
+  }
+}
+
+TEST_F(LoweredOnGpu, Rows) {
+  const auto fn = [](const List& xs) {
+    const auto normal = at::layer_norm(xs[0] * 2 + xs[1], {xs[0].size(-1)}, xs[2], xs[3]);
+    return (at::softmax(normal.to(at::kFloat), -1) * xs[1]).sum();
+  };
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t width : {5, 32, 768, 1000, 5000}) {
+      SCOPED_TRACE(::testing::Message() << type << " of " << width);
+      expect_close(fn, {{40, width}, {40, width}, {width}, {width}}, type, 1);
+    }
+  }
+}
+
+TEST_F(LoweredOnGpu, SumsOverRowsAndClasses) {
+  const auto targets = [](int64_t rows, int64_t classes) {
+    auto made = at::arange(rows, at::kLong).mul(7).remainder(classes);
+    made.slice(0, 0, rows, 9).fill_(-100);  // ignored
+    return made.to(at::kCUDA);
+  };
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t classes : {10, 1000, 4096}) {
+      SCOPED_TRACE(::testing::Message() << type << " of " << classes);
+      const auto fn = [&, y = targets(700, classes)](const List& xs) {
+        const auto normal = at::layer_norm(xs[0] + xs[1], {classes}, xs[2], xs[3]);
+        return at::cross_entropy_loss(normal, y);
+      };
+      expect_close(fn, {{700, classes}, {700, classes}, {classes}, {classes}}, type, 1);
+    }
+  }
+}
+
+TEST_F(LoweredOnGpu, ResultsInMemoryOfInputs) {
+  const auto fn = [](const List& xs) { return (xs[0].mul(2).add_(xs[1]).tanh() * xs[1]).sum(); };
+  expect_close(fn, {{1000, 64}, {1000, 64}}, at::kFloat);
+}
+
+TEST_F(LoweredOnGpu, TheStreamOfTheCaller) {
+  auto step = compile([](const List& xs) { return (xs[0] + 1).exp() * xs[0]; }, close());
+  const auto x = at::randn({1 << 22}, at::kCUDA);
+  const auto wanted = (x + 1).exp() * x;
+  const auto guard = c10::impl::VirtualGuardImpl(at::kCUDA);
+  const auto other = guard.getStreamFromGlobalPool(x.device());
+  torch::cuda::synchronize();
+  for (int i = 0; i < 5; ++i) {
+    const c10::StreamGuard here(other);
+    const auto slow = x.sort();  // before it, on the same stream
+    const at::Tensor moved = std::get<0>(slow) * 0 + x;
+    EXPECT_TRUE(at::allclose(step(List{moved}), wanted));
+  }
+  EXPECT_EQ(step.report().programs.at(0).generated_kernels.size(), 1U) << step.report();
+}
+
+TEST_F(LoweredOnGpu, TrainsAGptAsEagerModeDoes) {
+  const examples::GptConfig config{
+      .vocabulary = 256, .layers = 2, .width = 128, .heads = 4, .context = 64};
+  const auto losses = [&](bool compiled) {
+    at::manual_seed(0);
+    examples::Gpt model(config);
+    model->to(at::kCUDA, at::kBFloat16);
+    torch::optim::AdamW optimizer(model->parameters(), torch::optim::AdamWOptions(1e-3));
+    const auto tokens = at::randint(256, {8, 65}).to(at::kCUDA);
+    const auto x = tokens.narrow(1, 0, 64).contiguous(), y = tokens.narrow(1, 1, 64).contiguous();
+    auto step = compile(
+        model,
+        [model](const at::Tensor& a, const at::Tensor& b) mutable { return model->loss(a, b); },
+        close());
+    std::vector<double> all;
+    for (int i = 0; i < 20; ++i) {
+      optimizer.zero_grad();
+      const at::Tensor loss = compiled ? at::Tensor(step(x, y)) : model->loss(x, y);
+      loss.backward();
+      optimizer.step();
+      all.push_back(loss.item<double>());
+    }
+    if (compiled) {
+      EXPECT_EQ(step.report().eager_calls, 0);
+      EXPECT_GT(step.report().programs.at(0).generated_kernels.size(), 5U) << step.report();
+    }
+    return all;
+  };
+  const auto eager = losses(false), ours = losses(true);
+  for (size_t i = 0; i < eager.size(); ++i) EXPECT_NEAR(ours[i], eager[i], 0.05) << "step " << i;
+  EXPECT_LT(ours.back(), ours.front() - 1);
+}
+
+}  // namespace lowered_cuda_test
+}  // namespace antegrad::testing
