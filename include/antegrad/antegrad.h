@@ -4,6 +4,7 @@
 /// antegrad: ahead-of-time autograd for libtorch. Includes all public headers, but not
 /// torch/torch.h.
 
+#include <antegrad/accumulation.h>
 #include <antegrad/backward_state.h>
 #include <antegrad/bundle.h>
 #include <antegrad/checkpoint.h>

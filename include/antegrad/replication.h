@@ -4,6 +4,7 @@
 /// Replicated training: each rank holds the whole model, and gradients are averaged over the ranks
 /// (docs/distributed.md#replicas).
 
+#include <antegrad/accumulation.h>
 #include <antegrad/process_group.h>
 
 #include <cstdint>
@@ -34,6 +35,12 @@ class Replicated {
  public:
   const ProcessGroup& group() const { return group_; }
   size_t buckets() const { return buckets_->size(); }
+
+  /// Gradients of several micro-batches that are averaged once. Costs memory for them, beside
+  /// `.grad`. On one rank it changes nothing: gradients are added up in `.grad`.
+  Accumulating accumulating() const;
+  /// Drops the gradients that were added up and not averaged.
+  void forget_accumulated() const;
 
  private:
   friend Replicated replicate(torch::nn::Module&, const ProcessGroup&, const ReplicaOptions&);

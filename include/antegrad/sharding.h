@@ -5,6 +5,7 @@
 /// optimizer's state (docs/distributed.md).
 
 #include <ATen/core/Tensor.h>
+#include <antegrad/accumulation.h>
 #include <antegrad/process_group.h>
 
 #include <cstdint>
@@ -64,7 +65,14 @@ class Sharded {
 
   /// Scales the gradients of parameters() so that the 2-norm of all, over all ranks, is at most
   /// `max_norm`, as torch::nn::utils::clip_grad_norm_. Returns the norm before. A collective.
+  /// Throws InputError while gradients of accumulating() are not reduced.
   double clip_grad_norm_(double max_norm) const;
+
+  /// Gradients of several micro-batches that are reduced once. Costs memory for gradients of whole
+  /// parameters, in the dtype in which they are reduced.
+  Accumulating accumulating() const;
+  /// Drops the gradients that were added up and not reduced.
+  void forget_accumulated() const;
 
   /// The parameters have their memory and values for its lifetime, on every rank: for evaluation in
   /// eager mode, saving, looking. Afterwards each rank keeps its part of what is there then. A

@@ -31,6 +31,11 @@ Held* held_by(const at::Tensor& tensor) {
 
 }  // namespace
 
+bool PlaceholderUse::holds() const {
+  const auto placeholder = what.lock();
+  return !placeholder || placeholder->gradients() == gradients;
+}
+
 void make_placeholder(const at::Tensor& tensor, PlaceOf place) {
   c10::DataPtr data(nullptr, new Held{std::move(place)}, &delete_held, tensor.device());
   c10::Storage storage(c10::Storage::use_byte_size_t(), /*size_bytes=*/0, std::move(data),

@@ -147,20 +147,6 @@ at::Tensor run_wait(const at::Tensor& started, const at::Tensor& /*source*/) {
   return started;
 }
 
-at::Tensor run_pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
-                    at::ScalarType dtype) {
-  auto result = at::empty({elements}, parts[0].options().dtype(dtype));
-  int64_t end = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const auto count = parts[i].numel();
-    if (offsets[i] > end) result.slice(0, end, offsets[i]).zero_();
-    result.slice(0, offsets[i], offsets[i] + count).view(parts[i].sizes()).copy_(parts[i]);
-    end = offsets[i] + count;
-  }
-  if (end < elements) result.slice(0, end, elements).zero_();
-  return result;
-}
-
 void run_agree(std::string name, std::string text) { agree(*find_group(name), text); }
 
 // --- agreement -----------------------------------------------------------------------------------
@@ -280,27 +266,16 @@ at::Tensor wait(const at::Tensor& started, const at::Tensor& source) {
   return op.call(started, source);
 }
 
-at::Tensor pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
-                at::ScalarType dtype) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("antegrad::pack", "")
-          .typed<at::Tensor(at::TensorList, at::IntArrayRef, int64_t, at::ScalarType)>();
-  return op.call(parts, offsets, elements, dtype);
-}
-
 TORCH_LIBRARY_FRAGMENT(antegrad, m) {
   m.def("all_gather(Tensor shard, int ranks, str group) -> Tensor");
   m.def("all_to_all(Tensor parts, int ranks, str group) -> Tensor");
   m.def("wait(Tensor started, Tensor source) -> Tensor");
-  m.def("pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor");
   m.def("agree(str group, str collectives) -> ()");
 }
 TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
   m.impl("all_gather", &run_all_gather);
   m.impl("all_to_all", &run_all_to_all);
   m.impl("wait", &run_wait);
-  m.impl("pack", &run_pack);
   m.impl("agree", &run_agree);
 }
 

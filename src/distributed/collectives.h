@@ -10,8 +10,6 @@
 ///   antegrad::wait(Tensor started, Tensor source) -> Tensor
 ///       `started`, from when on it may be read. Between the two, nobody may free `source`, which
 ///       is why it is an argument.
-///   antegrad::pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor
-///       a flat tensor with the elements of each part from its offset on, and zeros between
 ///   antegrad::agree(str group, str collectives) -> ()
 ///       compares the text on all ranks, and throws DistributedError if it differs
 ///
@@ -31,8 +29,6 @@ namespace antegrad::distributed {
 at::Tensor all_gather(const at::Tensor& shard, const GroupState& group);
 at::Tensor all_to_all(const at::Tensor& parts, const GroupState& group);
 at::Tensor wait(const at::Tensor& started, const at::Tensor& source);
-at::Tensor pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
-                at::ScalarType dtype);
 
 /// Outside of captures, to the end. Throw DistributedError. `tensor` is contiguous, and written.
 void all_reduce(GroupState& group, at::Tensor& tensor);

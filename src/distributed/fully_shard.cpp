@@ -115,6 +115,15 @@ std::vector<Sharded::Part> Sharded::parts() const {
 }
 
 double Sharded::clip_grad_norm_(double max_norm) const {
+  for (const auto& unit : units_) {
+    if (unit->sum()->empty()) continue;
+    throw InputError(ErrorText{
+        "gradients that are reduced",
+        fmt::format("that those of {} were added up on each rank alone",
+                    unit->layout().members.front().name),
+        "clip after the backward of a call that began outside of accumulating(), and that uses the "
+        "same parameters"});
+  }
   const at::NoGradGuard no_grad;
   auto squares = at::zeros({1}, at::kDouble);
   for (const auto& shard : parameters_) {
@@ -130,6 +139,16 @@ double Sharded::clip_grad_norm_(double max_norm) const {
     if (shard.grad().defined()) shard.mutable_grad().mul_(scale);
   }
   return norm;
+}
+
+Accumulating Sharded::accumulating() const {
+  Accumulating::Sums sums;
+  for (const auto& unit : units_) sums.push_back(unit->sum());
+  return Accumulating(std::move(sums));
+}
+
+void Sharded::forget_accumulated() const {
+  for (const auto& unit : units_) unit->sum()->clear();
 }
 
 Sharded::Unsharded::Unsharded(Units units) : units_(std::move(units)) {

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <unordered_map>
 #include <utility>
+
+#include "distributed/by_name.h"
 
 namespace antegrad {
 
@@ -85,38 +86,18 @@ GroupStats ProcessGroup::State::stats() const {
 }
 
 namespace distributed {
-namespace {
 
-struct Groups {
-  std::mutex mutex;
-  std::unordered_map<std::string, std::weak_ptr<GroupState>> by_name;
-
-  static Groups& of_process() {
-    static auto* const groups = new Groups();
-    return *groups;
-  }
-};
-
-}  // namespace
+using Groups = ByName<GroupState>;
 
 std::shared_ptr<GroupState> find_group(const std::string& name) {
-  auto& groups = Groups::of_process();
-  {
-    const std::lock_guard lock(groups.mutex);
-    const auto known = groups.by_name.find(name);
-    if (known != groups.by_name.end()) {
-      if (auto state = known->second.lock()) return state;
-    }
-  }
+  if (auto state = Groups::of_process().find(name)) return state;
   throw DistributedError({}, {"the group \"" + name + "\" of the program",
                               "that this process has none of this name, or no longer",
                               "keep the ProcessGroup, or what was sharded over it"});
 }
 
 void remember_group(const std::shared_ptr<GroupState>& state) {
-  auto& groups = Groups::of_process();
-  const std::lock_guard lock(groups.mutex);
-  groups.by_name[state->name] = state;
+  Groups::of_process().remember(state->name, state);
 }
 
 }  // namespace distributed

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <functional>
 #include <numeric>
 #include <utility>
@@ -15,6 +16,23 @@ namespace {
 constexpr int64_t kAlignment = 64;
 
 int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+struct DefinedMembers {
+  DefinedMembers(const Layout& layout, const std::vector<at::Tensor>& members) {
+    for (size_t i = 0; i < members.size(); ++i) {
+      if (!members[i].defined()) continue;
+      tensors.push_back(members[i]);
+      offsets.push_back(layout.members[i].offset);
+    }
+  }
+  detail::LocalSum::Parts parts(const Layout& layout, at::ScalarType dtype,
+                                const GroupState& group) const {
+    return {tensors, offsets, layout.elements_here * group.size, dtype};
+  }
+
+  std::vector<at::Tensor> tensors;
+  std::vector<int64_t> offsets;
+};
 
 }  // namespace
 
@@ -49,19 +67,27 @@ std::string Layout::text() const {
   return text;
 }
 
+at::ScalarType dtype_of_defined(const std::vector<at::Tensor>& tensors) {
+  const auto first = std::ranges::find_if(tensors, [](const auto& t) { return t.defined(); });
+  return first == tensors.end() ? at::kFloat : first->scalar_type();
+}
+
 at::Tensor mean_of_part(const Layout& layout, const std::vector<at::Tensor>& members,
-                        at::ScalarType dtype, const GroupState& group) {
-  std::vector<at::Tensor> parts;
-  std::vector<int64_t> offsets;
-  for (size_t i = 0; i < members.size(); ++i) {
-    if (!members[i].defined()) continue;
-    parts.push_back(members[i]);
-    offsets.push_back(layout.members[i].offset);
-  }
-  if (parts.empty()) return {};
-  const auto all = pack(parts, offsets, layout.elements_here * group.size, dtype);
+                        at::ScalarType dtype, const GroupState& group,
+                        const detail::LocalSum& sum) {
+  const DefinedMembers defined(layout, members);
+  if (defined.tensors.empty()) return {};
+  const auto all = pack(defined.parts(layout, dtype, group), sum);
   if (group.size == 1) return all;
   return wait(all_to_all(all, group), all).sum(0).mul(1.0 / group.size);
+}
+
+at::Tensor accumulate_members(const Layout& layout, const std::vector<at::Tensor>& members,
+                              at::ScalarType dtype, const GroupState& group,
+                              const detail::LocalSum& sum) {
+  const DefinedMembers defined(layout, members);
+  if (defined.tensors.empty()) return {};
+  return accumulate(defined.parts(layout, dtype, group), sum);
 }
 
 }  // namespace antegrad::distributed

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "distributed/group_state.h"
+#include "distributed/local_sum.h"
 
 namespace antegrad::distributed {
 
@@ -39,9 +40,19 @@ struct Layout {
   std::string text() const;
 };
 
-/// This rank's part of the mean of a flat tensor over the ranks, from what each has of the members;
-/// undefined if all are undefined. Recorded in captures. `dtype`: in which to add up.
+/// Of the first tensor that is defined; float if none is.
+at::ScalarType dtype_of_defined(const std::vector<at::Tensor>& tensors);
+
+/// This rank's part of the mean of a flat tensor over the ranks, from what each has of the members,
+/// and has added up of them; undefined if all are undefined. Recorded in captures. `dtype`: in which
+/// to add up.
 at::Tensor mean_of_part(const Layout& layout, const std::vector<at::Tensor>& members,
-                        at::ScalarType dtype, const GroupState& group);
+                        at::ScalarType dtype, const GroupState& group, const detail::LocalSum& sum);
+
+/// Adds the members to what was added up of them, for a later mean. Returns the gradient of
+/// LocalSum::leaf(); undefined if all members are undefined. Recorded in captures.
+at::Tensor accumulate_members(const Layout& layout, const std::vector<at::Tensor>& members,
+                              at::ScalarType dtype, const GroupState& group,
+                              const detail::LocalSum& sum);
 
 }  // namespace antegrad::distributed

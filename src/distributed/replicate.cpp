@@ -24,7 +24,8 @@ class ReplicaBucket final : public capture::Placeholder,
 
   ReplicaBucket(ProcessGroup group, const std::vector<Named>& parameters)
       : group_(std::move(group)),
-        layout_(parameters, parameters.front().second.element_size(), group_.size()) {
+        layout_(parameters, parameters.front().second.element_size(), group_.size()),
+        sum_(LocalSum::make(group_.name(), /*whole=*/false)) {
     for (const auto& [name, parameter] : parameters) {
       parameters_.emplace_back(parameter.getIntrusivePtr());
     }
@@ -41,10 +42,19 @@ class ReplicaBucket final : public capture::Placeholder,
     }
   }
 
-  std::vector<at::Tensor> compute() override;
+  std::vector<at::Tensor> compute(capture::Gradients gradients) override;
+  /// On one rank there is nothing to put off.
+  capture::Gradients gradients() const override {
+    return group_.size() == 1 ? capture::Gradients::reduced : sum_->gradients();
+  }
   Recompute recompute() const override { return Recompute::as_decided; }
 
   std::vector<at::Tensor> means(const std::vector<at::Tensor>& gradients) const;
+  at::Tensor accumulate(const std::vector<at::Tensor>& gradients) const {
+    return distributed::accumulate_members(
+        layout_, gradients, distributed::dtype_of_defined(gradients), *group_.state(), *sum_);
+  }
+  const std::shared_ptr<LocalSum>& sum() const { return sum_; }
   std::string text() const { return "bucket\n" + layout_.text(); }
 
  private:
@@ -52,6 +62,7 @@ class ReplicaBucket final : public capture::Placeholder,
 
   const ProcessGroup group_;
   const distributed::Layout layout_;
+  const std::shared_ptr<LocalSum> sum_;
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters_;
 };
 
@@ -63,13 +74,15 @@ struct HeldBucket : torch::CustomClassHolder {
   const std::shared_ptr<const ReplicaBucket> bucket;
 };
 
-// The parameters as they are. Its backward averages gradients.
+// The parameters as they are. Its backward averages gradients, or, with the leaf of the bucket's
+// sum, adds them up on this rank.
 struct Replicate : torch::autograd::Function<Replicate> {
   static torch::autograd::variable_list forward(
-      torch::autograd::AutogradContext* context, at::TensorList parameters,
+      torch::autograd::AutogradContext* context, at::TensorList parameters, const at::Tensor& leaf,
       const std::shared_ptr<const ReplicaBucket>& bucket) {
     context->saved_data["bucket"] =
         c10::IValue::make_capsule(c10::make_intrusive<HeldBucket>(bucket));
+    context->saved_data["accumulates"] = leaf.defined();
     context->set_materialize_grads(false);
     const at::AutoDispatchBelowADInplaceOrView no_views;
     std::vector<at::Tensor> same;
@@ -79,18 +92,23 @@ struct Replicate : torch::autograd::Function<Replicate> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto held = context->saved_data.at("bucket").toCapsule();
-    auto means = static_cast<const HeldBucket&>(*held).bucket->means(gradients);
-    means.emplace_back();  // of the bucket
-    return means;
+    const auto& bucket = *static_cast<const HeldBucket&>(*held).bucket;
+    torch::autograd::variable_list results(gradients.size());
+    const bool accumulates = context->saved_data.at("accumulates").toBool();
+    if (!accumulates) results = bucket.means(gradients);
+    results.push_back(accumulates ? bucket.accumulate(gradients) : at::Tensor());
+    results.emplace_back();  // of the bucket
+    return results;
   }
 };
 
 }  // namespace
 
-std::vector<at::Tensor> ReplicaBucket::compute() {
+std::vector<at::Tensor> ReplicaBucket::compute(capture::Gradients gradients) {
   std::vector<at::Tensor> parameters;
   for (size_t i = 0; i < parameters_.size(); ++i) parameters.push_back(parameter(i));
-  return Replicate::apply(at::TensorList(parameters),
+  const bool accumulates = gradients == capture::Gradients::accumulated;
+  return Replicate::apply(at::TensorList(parameters), accumulates ? sum_->leaf() : at::Tensor(),
                           std::shared_ptr<const ReplicaBucket>(shared_from_this()));
 }
 
@@ -98,11 +116,8 @@ std::vector<at::Tensor> ReplicaBucket::compute() {
 std::vector<at::Tensor> ReplicaBucket::means(const std::vector<at::Tensor>& gradients) const {
   const auto& group = *group_.state();
   if (group.size == 1) return gradients;
-  at::ScalarType dtype{};
-  for (const auto& gradient : gradients) {
-    if (gradient.defined()) dtype = gradient.scalar_type();
-  }
-  const auto part = distributed::mean_of_part(layout_, gradients, dtype, group);
+  const auto part = distributed::mean_of_part(
+      layout_, gradients, distributed::dtype_of_defined(gradients), group, *sum_);
   std::vector<at::Tensor> means(gradients.size());
   if (!part.defined()) return means;
   const auto all = layout_.views(distributed::wait(distributed::all_gather(part, group), part));
@@ -113,6 +128,16 @@ std::vector<at::Tensor> ReplicaBucket::means(const std::vector<at::Tensor>& grad
 }
 
 }  // namespace detail
+
+Accumulating Replicated::accumulating() const {
+  Accumulating::Sums sums;
+  for (const auto& bucket : *buckets_) sums.push_back(bucket->sum());
+  return Accumulating(std::move(sums));
+}
+
+void Replicated::forget_accumulated() const {
+  for (const auto& bucket : *buckets_) bucket->sum()->clear();
+}
 
 Replicated replicate(torch::nn::Module& module, const ProcessGroup& group,
                      const ReplicaOptions& options) {

@@ -20,11 +20,13 @@ struct HeldUnit : torch::CustomClassHolder {
   const std::shared_ptr<const ShardUnit> unit;
 };
 
-// From a shard to the parameters. Its backward adds gradients up.
+// From a shard to the parameters. Its backward adds gradients up: over the ranks, or, with the leaf
+// of the unit's sum, on this one.
 struct Gather : torch::autograd::Function<Gather> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
-                                                const at::Tensor& shard,
+                                                const at::Tensor& shard, const at::Tensor& leaf,
                                                 const std::shared_ptr<const ShardUnit>& unit) {
+    context->saved_data["accumulates"] = leaf.defined();
     context->saved_data["unit"] = c10::IValue::make_capsule(c10::make_intrusive<HeldUnit>(unit));
     context->set_materialize_grads(false);
     const at::AutoDispatchBelowADInplaceOrView no_views;  // the results are no views for autograd
@@ -33,7 +35,11 @@ struct Gather : torch::autograd::Function<Gather> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto held = context->saved_data.at("unit").toCapsule();
-    return {static_cast<const HeldUnit&>(*held).unit->reduce(gradients), at::Tensor()};
+    const auto& unit = *static_cast<const HeldUnit&>(*held).unit;
+    if (context->saved_data.at("accumulates").toBool()) {
+      return {at::Tensor(), unit.accumulate(gradients), at::Tensor()};
+    }
+    return {unit.reduce(gradients), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -45,7 +51,8 @@ ShardUnit::ShardUnit(ProcessGroup group, ShardOptions options,
       options_(options),
       layout_(parameters, parameters.front().second.element_size(), group_.size()),
       kind_(parameters.front().second.options().requires_grad(false)),
-      requires_grad_(parameters.front().second.requires_grad()) {
+      requires_grad_(parameters.front().second.requires_grad()),
+      sum_(LocalSum::make(group_.name(), /*whole=*/true)) {
   for (const auto& [name, parameter] : parameters) {
     parameters_.emplace_back(parameter.getIntrusivePtr());
   }
@@ -109,8 +116,14 @@ void ShardUnit::take_back() {
   full_.reset();
 }
 
-std::vector<at::Tensor> ShardUnit::compute() {
-  return Gather::apply(shard_, std::shared_ptr<const ShardUnit>(shared_from_this()));
+std::vector<at::Tensor> ShardUnit::compute(capture::Gradients gradients) {
+  const bool accumulates = gradients == capture::Gradients::accumulated;
+  return Gather::apply(shard_, accumulates ? sum_->leaf() : at::Tensor(),
+                       std::shared_ptr<const ShardUnit>(shared_from_this()));
+}
+
+capture::Gradients ShardUnit::gradients() const {
+  return requires_grad_ ? sum_->gradients() : capture::Gradients::reduced;
 }
 
 Recompute ShardUnit::recompute() const {
@@ -124,11 +137,18 @@ std::vector<at::Tensor> ShardUnit::gather(const at::Tensor& shard) const {
 }
 
 at::Tensor ShardUnit::reduce(const std::vector<at::Tensor>& gradients) const {
-  const auto first = std::ranges::find_if(gradients, [](const auto& g) { return g.defined(); });
-  if (first == gradients.end()) return {};
-  const auto dtype = options_.reduce_dtype.value_or(first->scalar_type());
-  return distributed::mean_of_part(layout_, gradients, dtype, *group_.state())
-      .to(c10::typeMetaToScalarType(kind_.dtype()));
+  const auto mean = distributed::mean_of_part(layout_, gradients, dtype_of(gradients),
+                                              *group_.state(), *sum_);
+  return mean.defined() ? mean.to(c10::typeMetaToScalarType(kind_.dtype())) : mean;
+}
+
+at::Tensor ShardUnit::accumulate(const std::vector<at::Tensor>& gradients) const {
+  return distributed::accumulate_members(layout_, gradients, dtype_of(gradients), *group_.state(),
+                                         *sum_);
+}
+
+at::ScalarType ShardUnit::dtype_of(const std::vector<at::Tensor>& gradients) const {
+  return options_.reduce_dtype.value_or(distributed::dtype_of_defined(gradients));
 }
 
 std::string ShardUnit::text() const {

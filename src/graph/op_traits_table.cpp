@@ -24,7 +24,9 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::all_gather", kAgreed},
     {"antegrad::all_to_all", kAgreed},
     {"antegrad::wait", kView | kAgreed},
-    {"antegrad::pack"},
+    // These use a sum outside of the graph, once for whoever reads their results, and for nobody not.
+    {.name = "antegrad::pack", .traits = kNotSame, .trial = TrialData::unknown},
+    {.name = "antegrad::accumulate", .traits = kNotSame, .trial = TrialData::unknown},
     {"antegrad::agree", kCollective},
     {"antegrad::restride", kPointwise | kNoOp},
     {"antegrad::opaque", kNamesCode},

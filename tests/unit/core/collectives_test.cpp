@@ -68,14 +68,14 @@ nodes
 TEST(Overlap, EndsReductionsBeforeTheNextOneBegins) {
   const std::string first =
       "  %2: f32[8] = aten::neg.default(%0)\n"
-      "  %3: f32[8] = antegrad::pack.default({%2}, [0], 8, f32)\n"
+      "  %3: f32[8] = antegrad::pack.default({%2}, [0], 8, f32, \"g/0\")\n"
       "  %4: f32[2, 4] = antegrad::all_to_all.default(%3, 2, \"g\")\n";
   const std::string end =
       "  %5: f32[2, 4] &4 = antegrad::wait.default(%4, %3)\n"
       "  %6: f32[4] = aten::sum.dim_IntList(%5, [0], false, none)\n";
   const std::string between = "  %7: f32[8] = aten::neg.default(%1)\n";
   const std::string second =
-      "  %8: f32[8] = antegrad::pack.default({%7}, [0], 8, f32)\n"
+      "  %8: f32[8] = antegrad::pack.default({%7}, [0], 8, f32, \"g/0\")\n"
       "  %9: f32[2, 4] = antegrad::all_to_all.default(%8, 2, \"g\")\n";
   const std::string second_end =
       "  %10: f32[2, 4] &9 = antegrad::wait.default(%9, %8)\n"
@@ -120,7 +120,7 @@ nodes
 backward
   %7: f32[4, 4] = aten::mm.default(%9, %4)
   %8: f32[4, 4] = aten::mul.Tensor(%7, %5)
-  %10: f32[16] = antegrad::pack.default({%8}, [0], 16, f32)
+  %10: f32[16] = antegrad::pack.default({%8}, [0], 16, f32, "g/0")
   %11: f32[2, 8] = antegrad::all_to_all.default(%10, 2, "g")
   %12: f32[2, 8] &11 = antegrad::wait.default(%11, %10)
   %13: f32[8] = aten::sum.dim_IntList(%12, [0], false, none)
