@@ -112,9 +112,9 @@ at::Tensor run_accumulate(at::TensorList parts, at::IntArrayRef offsets, int64_t
                           at::ScalarType dtype, std::string name) {
   const auto sum = LocalSum::find(name);
   if (!sum) {
-    throw BackwardError("antegrad::accumulate",
-                        {"the module of a call until its backward has run", "that it is gone",
-                         "keep what fully_shard() or replicate() returned"});
+    throw BackwardError(ErrorText{"the module of a call until its backward has run",
+                                  "that it is gone",
+                                  "keep what fully_shard() or replicate() returned"});
   }
   sum->add({parts, offsets, elements, dtype});
   return at::empty({0}, parts[0].options().dtype(at::kFloat));
@@ -145,10 +145,9 @@ at::Tensor pack(const LocalSum::Parts& parts, const LocalSum& sum) {
 }
 
 TORCH_LIBRARY_FRAGMENT(antegrad, m) {
-  constexpr const char* kArguments =
-      "(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> Tensor";
-  m.def(std::string("accumulate") + kArguments);
-  m.def(std::string("pack") + kArguments);
+  m.def(
+      "accumulate(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> Tensor");
+  m.def("pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
   m.impl("accumulate", &run_accumulate);

@@ -2,6 +2,7 @@
 // communicate.
 
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cstdlib>
 #include <map>
@@ -150,7 +151,9 @@ TEST(DISABLED_Rank, Accumulates) {
       }
       if (one.way == Way::step) continue;
       for (const auto& parameter : parameters) EXPECT_EQ(parameter.grad().defined(), last);
-      if (sharded && !last) EXPECT_THROW(sharded->clip_grad_norm_(1.0), InputError);
+      if (sharded && !last) {
+        EXPECT_THROW(sharded->clip_grad_norm_(1.0), InputError);
+      }
     }
     if (one.way != Way::step) optimizer.step();
   }
@@ -159,7 +162,9 @@ TEST(DISABLED_Rank, Accumulates) {
   EXPECT_EQ(report.compiled_calls, kSteps * kMicroBatches);
   const bool two_programs = sharded || group.size() > 1;
   EXPECT_GE(report.programs.size(), two_programs ? 2 : 1);
-  if (backward) EXPECT_THAT(backward->report().left_to_libtorch, ::testing::IsEmpty());
+  if (backward) {
+    EXPECT_THAT(backward->report().left_to_libtorch, ::testing::IsEmpty());
+  }
 
   std::optional<Sharded::Unsharded> full;
   if (sharded) full.emplace(sharded->unsharded());
