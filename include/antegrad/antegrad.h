@@ -6,6 +6,7 @@
 
 #include <antegrad/accumulation.h>
 #include <antegrad/backward_state.h>
+#include <antegrad/batch_norm.h>
 #include <antegrad/bundle.h>
 #include <antegrad/checkpoint.h>
 #include <antegrad/compile.h>

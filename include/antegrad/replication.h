@@ -30,7 +30,7 @@ class ReplicaBucket;
 }
 
 /// A module whose gradients are averaged. Copies share it. When the last one is gone, the module is
-/// an ordinary one again; programs that were compiled meanwhile go on averaging.
+/// an ordinary one again, and calls that begin from then on average nothing.
 class Replicated {
  public:
   const ProcessGroup& group() const { return group_; }

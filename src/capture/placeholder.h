@@ -59,6 +59,11 @@ void mark_placeholder(const at::Tensor& tensor, PlaceOf place);
 /// Undoes that; nothing for other tensors.
 void unmark_placeholder(const at::Tensor& tensor);
 
+/// Changes when a tensor is marked or unmarked, or a batch norm synchronised (norms.h): programs
+/// that were captured before took it for what it was.
+uint64_t marks_made();
+void note_mark();
+
 /// What a tensor stands for; null for an ordinary one.
 const PlaceOf* placeholder_of(const at::Tensor& tensor);
 

@@ -23,13 +23,12 @@ std::string text_of(const std::exception& error) {
 }  // namespace
 
 ProcessGroup::State::State(c10::intrusive_ptr<c10d::ProcessGroup> c10d_group,
-                           std::string group_name,
-                           std::unique_ptr<distributed::Heartbeat> heartbeat)
+                           std::string group_name, Origin group_origin)
     : group(std::move(c10d_group)),
       name(std::move(group_name)),
       rank(group->getRank()),
       size(group->getSize()),
-      heartbeat_(std::move(heartbeat)) {}
+      origin(std::move(group_origin)) {}
 
 auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType device,
                                 const std::function<Works(c10d::Backend&)>& begin) -> Works {
@@ -46,7 +45,7 @@ auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType
   try {
     return begin(*group->getBackend(device));
   } catch (const std::exception& error) {
-    fail(what, text_of(error));
+    fail(what, error);
   }
 }
 
@@ -55,19 +54,21 @@ void ProcessGroup::State::wait(const char* what, const Works& works) {
   try {
     for (const auto& work : works) work->wait();
   } catch (const std::exception& error) {
-    fail(what, text_of(error));
+    fail(what, error);
   }
   waited_.fetch_add((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
                     std::memory_order_relaxed);
 }
 
-void ProcessGroup::State::fail(const char* what, const std::string& why) {
-  auto ranks = heartbeat_ ? heartbeat_->ranks_at_fault(kPatience) : std::vector<int32_t>();
+void ProcessGroup::State::fail(const char* what, const std::exception& error) {
+  const auto why = text_of(error);
+  auto ranks = origin.heartbeat ? origin.heartbeat->ranks_at_fault(kPatience)
+                                : std::vector<int32_t>();
   const auto first_line = why.substr(0, why.find('\n'));
   const auto who =
       ranks.empty() ? std::string("a rank")
                     : fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
-  const auto found = fmt::format("that {} did not (rank {} saw: {})", who, rank, first_line);
+  const auto found = fmt::format("that {} did not (rank {} saw: {})", who, named(rank), first_line);
   {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {

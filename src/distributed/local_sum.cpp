@@ -46,13 +46,16 @@ at::Tensor packed(const LocalSum::Parts& parts) {
 
 }  // namespace
 
-LocalSum::LocalSum(std::string name, bool whole)
-    : name_(std::move(name)), whole_(whole), leaf_(at::zeros({0}).set_requires_grad(true)) {}
+LocalSum::LocalSum(std::string name, bool whole, c10::Device device)
+    : name_(std::move(name)),
+      whole_(whole),
+      leaf_(at::zeros({0}, at::TensorOptions(device).dtype(at::kFloat)).set_requires_grad(true)) {}
 
 LocalSum::~LocalSum() { SumsByName::of_process().forget(name_); }
 
-std::shared_ptr<LocalSum> LocalSum::make(const std::string& group, bool whole) {
-  const std::shared_ptr<LocalSum> sum(new LocalSum(new_name(group), whole));
+std::shared_ptr<LocalSum> LocalSum::make(const std::string& group, bool whole,
+                                         c10::Device device) {
+  const std::shared_ptr<LocalSum> sum(new LocalSum(new_name(group), whole, device));
   SumsByName::of_process().remember(sum->name(), sum);
   return sum;
 }

@@ -19,6 +19,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,10 @@ class LocalSum {
     at::ScalarType dtype;
   };
 
-  /// `whole`: whether a reduction takes all of the sum, or only where it has parts itself.
-  static std::shared_ptr<LocalSum> make(const std::string& group, bool whole);
+  /// `whole`: whether a reduction takes all of the sum, or only where it has parts itself. `device`:
+  /// that of the gradients.
+  static std::shared_ptr<LocalSum> make(const std::string& group, bool whole,
+                                        c10::Device device = c10::kCPU);
   ~LocalSum();
   LocalSum(const LocalSum&) = delete;
   LocalSum& operator=(const LocalSum&) = delete;
@@ -54,8 +57,11 @@ class LocalSum {
     return open_.load(std::memory_order_relaxed) > 0 ? capture::Gradients::accumulated
                                                      : capture::Gradients::reduced;
   }
-  /// A leaf without elements, whose gradient is what antegrad::accumulate returns.
-  const at::Tensor& leaf() const { return leaf_; }
+  /// For calls that add to it: a leaf without elements, whose gradient is what
+  /// antegrad::accumulate returns.
+  std::optional<at::Tensor> leaf_for(capture::Gradients gradients) const {
+    return gradients == capture::Gradients::accumulated ? std::optional(leaf_) : std::nullopt;
+  }
 
   void add(const Parts& parts);
   at::Tensor packed_with(const Parts& parts);
@@ -63,7 +69,7 @@ class LocalSum {
   void clear();
 
  private:
-  LocalSum(std::string name, bool whole);
+  LocalSum(std::string name, bool whole, c10::Device device);
 
   const std::string name_;
   const bool whole_;

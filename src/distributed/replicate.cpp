@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "capture/placeholder.h"
@@ -23,9 +24,10 @@ class ReplicaBucket final : public capture::Placeholder,
   using Named = distributed::Named;
 
   ReplicaBucket(ProcessGroup group, const std::vector<Named>& parameters)
-      : group_(std::move(group)),
-        layout_(parameters, parameters.front().second.element_size(), group_.size()),
-        sum_(LocalSum::make(group_.name(), /*whole=*/false)) {
+      : mesh_{std::move(group)},
+        layout_(parameters, parameters.front().second.element_size(), mesh_),
+        sum_(LocalSum::make(mesh_.group.name(), /*whole=*/false,
+                            parameters.front().second.device())) {
     for (const auto& [name, parameter] : parameters) {
       parameters_.emplace_back(parameter.getIntrusivePtr());
     }
@@ -45,14 +47,14 @@ class ReplicaBucket final : public capture::Placeholder,
   std::vector<at::Tensor> compute(capture::Gradients gradients) override;
   /// On one rank there is nothing to put off.
   capture::Gradients gradients() const override {
-    return group_.size() == 1 ? capture::Gradients::reduced : sum_->gradients();
+    return mesh_.group.size() == 1 ? capture::Gradients::reduced : sum_->gradients();
   }
   Recompute recompute() const override { return Recompute::as_decided; }
 
   std::vector<at::Tensor> means(const std::vector<at::Tensor>& gradients) const;
   at::Tensor accumulate(const std::vector<at::Tensor>& gradients) const {
     return distributed::accumulate_members(
-        layout_, gradients, distributed::dtype_of_defined(gradients), *group_.state(), *sum_);
+        layout_, gradients, distributed::dtype_of_defined(gradients), mesh_, *sum_);
   }
   const std::shared_ptr<LocalSum>& sum() const { return sum_; }
   std::string text() const { return "bucket\n" + layout_.text(); }
@@ -60,7 +62,7 @@ class ReplicaBucket final : public capture::Placeholder,
  private:
   at::Tensor parameter(size_t index) const { return at::Tensor(parameters_[index].lock()); }
 
-  const ProcessGroup group_;
+  const distributed::Mesh mesh_;
   const distributed::Layout layout_;
   const std::shared_ptr<LocalSum> sum_;
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters_;
@@ -78,11 +80,12 @@ struct HeldBucket : torch::CustomClassHolder {
 // sum, adds them up on this rank.
 struct Replicate : torch::autograd::Function<Replicate> {
   static torch::autograd::variable_list forward(
-      torch::autograd::AutogradContext* context, at::TensorList parameters, const at::Tensor& leaf,
+      torch::autograd::AutogradContext* context, at::TensorList parameters,
+      const std::optional<at::Tensor>& leaf,
       const std::shared_ptr<const ReplicaBucket>& bucket) {
     context->saved_data["bucket"] =
         c10::IValue::make_capsule(c10::make_intrusive<HeldBucket>(bucket));
-    context->saved_data["accumulates"] = leaf.defined();
+    context->saved_data["accumulates"] = leaf.has_value();
     context->set_materialize_grads(false);
     const at::AutoDispatchBelowADInplaceOrView no_views;
     std::vector<at::Tensor> same;
@@ -107,17 +110,16 @@ struct Replicate : torch::autograd::Function<Replicate> {
 std::vector<at::Tensor> ReplicaBucket::compute(capture::Gradients gradients) {
   std::vector<at::Tensor> parameters;
   for (size_t i = 0; i < parameters_.size(); ++i) parameters.push_back(parameter(i));
-  const bool accumulates = gradients == capture::Gradients::accumulated;
-  return Replicate::apply(at::TensorList(parameters), accumulates ? sum_->leaf() : at::Tensor(),
+  return Replicate::apply(at::TensorList(parameters), sum_->leaf_for(gradients),
                           std::shared_ptr<const ReplicaBucket>(shared_from_this()));
 }
 
 // What a rank added up it sends to the others, so that all have the same bits.
 std::vector<at::Tensor> ReplicaBucket::means(const std::vector<at::Tensor>& gradients) const {
-  const auto& group = *group_.state();
+  const auto& group = *mesh_.group.state();
   if (group.size == 1) return gradients;
   const auto part = distributed::mean_of_part(
-      layout_, gradients, distributed::dtype_of_defined(gradients), group, *sum_);
+      layout_, gradients, distributed::dtype_of_defined(gradients), mesh_, *sum_);
   std::vector<at::Tensor> means(gradients.size());
   if (!part.defined()) return means;
   const auto all = layout_.views(distributed::wait(distributed::all_gather(part, group), part));
@@ -170,7 +172,7 @@ Replicated replicate(torch::nn::Module& module, const ProcessGroup& group,
       auto values = parameter.detach();
       distributed::broadcast(*group.state(), values, /*from=*/0);
     }
-    distributed::broadcast_buffers(module, group);
+    distributed::broadcast_buffers(module, {group});
   }
   for (const auto& bucket : buckets) bucket->mark();
   return {group, std::shared_ptr<const Replicated::Buckets>(

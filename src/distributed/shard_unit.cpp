@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "distributed/collectives.h"
@@ -24,9 +25,10 @@ struct HeldUnit : torch::CustomClassHolder {
 // of the unit's sum, on this one.
 struct Gather : torch::autograd::Function<Gather> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
-                                                const at::Tensor& shard, const at::Tensor& leaf,
+                                                const at::Tensor& shard,
+                                                const std::optional<at::Tensor>& leaf,
                                                 const std::shared_ptr<const ShardUnit>& unit) {
-    context->saved_data["accumulates"] = leaf.defined();
+    context->saved_data["accumulates"] = leaf.has_value();
     context->saved_data["unit"] = c10::IValue::make_capsule(c10::make_intrusive<HeldUnit>(unit));
     context->set_materialize_grads(false);
     const at::AutoDispatchBelowADInplaceOrView no_views;  // the results are no views for autograd
@@ -45,14 +47,14 @@ struct Gather : torch::autograd::Function<Gather> {
 
 }  // namespace
 
-ShardUnit::ShardUnit(ProcessGroup group, ShardOptions options,
+ShardUnit::ShardUnit(const ProcessGroup& group, ShardOptions options,
                      const std::vector<distributed::Named>& parameters)
-    : group_(std::move(group)),
-      options_(options),
-      layout_(parameters, parameters.front().second.element_size(), group_.size()),
+    : mesh_{group, options.replicas},
+      options_(std::move(options)),
+      layout_(parameters, parameters.front().second.element_size(), mesh_),
       kind_(parameters.front().second.options().requires_grad(false)),
       requires_grad_(parameters.front().second.requires_grad()),
-      sum_(LocalSum::make(group_.name(), /*whole=*/true)) {
+      sum_(LocalSum::make(mesh_.group.name(), /*whole=*/true, kind_.device())) {
   for (const auto& [name, parameter] : parameters) {
     parameters_.emplace_back(parameter.getIntrusivePtr());
   }
@@ -67,22 +69,20 @@ void ShardUnit::each_parameter(Visit visit) const {
 }
 
 at::Tensor ShardUnit::flat() const {
-  auto all = at::zeros({layout_.elements_here * group_.size()}, kind_);
+  auto all = at::zeros({layout_.elements_here * mesh_.group.size()}, kind_);
   const auto places = layout_.views(all);
   each_parameter([&](const at::Tensor& parameter, size_t i) { places[i].copy_(parameter); });
   return all;
 }
 
 at::Tensor ShardUnit::part_here(const at::Tensor& flat) const {
-  return flat.narrow(0, layout_.elements_here * group_.rank(), layout_.elements_here);
+  return flat.narrow(0, layout_.elements_here * mesh_.group.rank(), layout_.elements_here);
 }
 
 void ShardUnit::make_shard() {
   const at::NoGradGuard no_grad;
   auto all = flat();
-  if (options_.broadcast && group_.size() > 1) {
-    distributed::broadcast(*group_.state(), all, /*from=*/0);
-  }
+  if (options_.broadcast) distributed::broadcast_over(mesh_, all);
   shard_ = part_here(all).clone();
   shard_.set_requires_grad(requires_grad_);
   take_memory();
@@ -98,8 +98,8 @@ void ShardUnit::take_memory() {
 void ShardUnit::restore() {
   const at::NoGradGuard no_grad;
   full_ = shard_.detach().clone();
-  if (group_.size() > 1) {
-    const auto started = distributed::all_gather(shard_.detach(), *group_.state());
+  if (mesh_.group.size() > 1) {
+    const auto started = distributed::all_gather(shard_.detach(), *mesh_.group.state());
     full_ = distributed::wait(started, shard_);
   }
   each_parameter([&](const at::Tensor& parameter, size_t i) {
@@ -117,8 +117,7 @@ void ShardUnit::take_back() {
 }
 
 std::vector<at::Tensor> ShardUnit::compute(capture::Gradients gradients) {
-  const bool accumulates = gradients == capture::Gradients::accumulated;
-  return Gather::apply(shard_, accumulates ? sum_->leaf() : at::Tensor(),
+  return Gather::apply(shard_, sum_->leaf_for(gradients),
                        std::shared_ptr<const ShardUnit>(shared_from_this()));
 }
 
@@ -132,19 +131,17 @@ Recompute ShardUnit::recompute() const {
 
 std::vector<at::Tensor> ShardUnit::gather(const at::Tensor& shard) const {
   const auto here = options_.gather_dtype ? shard.to(*options_.gather_dtype) : shard;
-  if (group_.size() == 1) return layout_.views(here);
-  return layout_.views(distributed::wait(distributed::all_gather(here, *group_.state()), here));
+  if (mesh_.group.size() == 1) return layout_.views(here);
+  return layout_.views(distributed::wait(distributed::all_gather(here, *mesh_.group.state()), here));
 }
 
 at::Tensor ShardUnit::reduce(const std::vector<at::Tensor>& gradients) const {
-  const auto mean = distributed::mean_of_part(layout_, gradients, dtype_of(gradients),
-                                              *group_.state(), *sum_);
+  const auto mean = distributed::mean_of_part(layout_, gradients, dtype_of(gradients), mesh_, *sum_);
   return mean.defined() ? mean.to(c10::typeMetaToScalarType(kind_.dtype())) : mean;
 }
 
 at::Tensor ShardUnit::accumulate(const std::vector<at::Tensor>& gradients) const {
-  return distributed::accumulate_members(layout_, gradients, dtype_of(gradients), *group_.state(),
-                                         *sum_);
+  return distributed::accumulate_members(layout_, gradients, dtype_of(gradients), mesh_, *sum_);
 }
 
 at::ScalarType ShardUnit::dtype_of(const std::vector<at::Tensor>& gradients) const {
@@ -155,10 +152,11 @@ std::string ShardUnit::text() const {
   const auto dtype = [](const std::optional<at::ScalarType>& type) {
     return type ? c10::toString(*type) : "own";
   };
-  return fmt::format("unit of {}, gathered as {}, reduced as {}, regather {}, grad {}\n",
+  return fmt::format("unit of {}, gathered as {}, reduced as {}, regather {}, grad {}, "
+                     "replicas {}\n",
                      c10::toString(c10::typeMetaToScalarType(kind_.dtype())),
                      dtype(options_.gather_dtype), dtype(options_.reduce_dtype), options_.regather,
-                     requires_grad_) +
+                     requires_grad_, mesh_.replica_count()) +
          layout_.text();
 }
 

@@ -25,7 +25,7 @@ class ShardUnit final : public capture::Placeholder,
  public:
   /// The parameters stay as they are until make_shard() is called. They have one dtype and device,
   /// and all require grad, or none.
-  ShardUnit(ProcessGroup group, ShardOptions options,
+  ShardUnit(const ProcessGroup& group, ShardOptions options,
             const std::vector<distributed::Named>& parameters);
 
   /// Takes the memory of the parameters. A collective with ShardOptions::broadcast.
@@ -46,6 +46,7 @@ class ShardUnit final : public capture::Placeholder,
   /// The parameters, of this rank's part and those of others.
   std::vector<at::Tensor> gather(const at::Tensor& shard) const;
 
+  const distributed::Mesh& mesh() const { return mesh_; }
   const at::Tensor& shard() const { return shard_; }
   const distributed::Layout& layout() const { return layout_; }
   const std::shared_ptr<LocalSum>& sum() const { return sum_; }
@@ -63,7 +64,7 @@ class ShardUnit final : public capture::Placeholder,
   template <class Visit>
   void each_parameter(Visit visit) const;
 
-  const ProcessGroup group_;
+  const distributed::Mesh mesh_;
   const ShardOptions options_;
   distributed::Layout layout_;
   // Not owned: the storage of a parameter holds its unit.

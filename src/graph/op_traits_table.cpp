@@ -22,6 +22,7 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::fetch_start", kLeavesDevice},
     {"antegrad::fetch_wait", kView},
     {"antegrad::all_gather", kAgreed},
+    {"antegrad::gathered", kAgreed},
     {"antegrad::all_to_all", kAgreed},
     {"antegrad::wait", kView | kAgreed},
     // These use a sum outside of the graph, once for whoever reads their results, and for nobody not.

@@ -68,6 +68,7 @@ bool all_to_all_single(Call& call) {
 
 constexpr Family collective_family = {
     {"antegrad::all_gather", all_gather},
+    {"antegrad::gathered", all_gather},
     {"antegrad::all_to_all", all_to_all},
     {"antegrad::wait", same},
     {"antegrad::pack", pack},

@@ -1,5 +1,6 @@
 #include "passes/collectives.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -84,6 +85,45 @@ TEST(Overlap, EndsReductionsBeforeTheNextOneBegins) {
   const std::string outputs = "outputs\n  %6 result\n  %11 result\n  %12 result\n";
   expect_overlap(kValues, first + end + between + second + second_end + last + outputs, 1,
                  first + between + end + second + last + second_end + outputs);
+}
+
+// A reduction and a gather of its result, twice: each runs while the next input is made.
+TEST(Overlap, EndsEachPartOfAnAllReduceOneInputLater) {
+  const std::string values = R"(inputs
+  %0: f32[8] primal argument 0
+  %1: f32[8] primal argument 1
+  %2: f32[8] primal argument 2
+nodes
+)";
+  const auto line = [](const char* text, auto... ids) { return fmt::format(fmt::runtime(text), ids...); };
+  const auto input = [&](int from, int id) {
+    return line("  %{}: f32[8] = aten::neg.default(%{})\n", id, from);
+  };
+  const auto exchange = [&](int from, int id) {
+    return line("  %{}: f32[2, 4] = antegrad::all_to_all.default(%{}, 2, \"g\")\n", id, from);
+  };
+  const auto sum = [&](int from, int id, int source) {
+    return line(
+        "  %{1}: f32[2, 4] &{0} = antegrad::wait.default(%{0}, %{2})\n"
+        "  %{3}: f32[4] = aten::sum.dim_IntList(%{1}, [0], false, none)\n"
+        "  %{4}: f32[8] = antegrad::all_gather.default(%{3}, 2, \"g\")\n",
+        from, id, source, id + 1, id + 2);
+  };
+  const auto end = [&](int from, int id, int source) {
+    return line("  %{1}: f32[8] &{0} = antegrad::wait.default(%{0}, %{2})\n", from, id, source);
+  };
+  const std::string outputs = "outputs\n  %8 result\n  %14 result\n  %20 result\n";
+  std::string before, after;
+  for (const int i : {0, 1, 2}) {
+    const int id = 3 + 6 * i;
+    before += input(i, id) + exchange(id, id + 1) + sum(id + 1, id + 2, id);
+    before += end(id + 4, id + 5, id + 3);
+  }
+  after = input(0, 3) + exchange(3, 4);
+  after += sum(4, 5, 3) + input(1, 9) + exchange(9, 10);
+  after += end(7, 8, 6) + sum(10, 11, 9) + input(2, 15) + exchange(15, 16);
+  after += end(13, 14, 12) + sum(16, 17, 15) + end(19, 20, 18);
+  expect_overlap(values, before + outputs, 1, after + outputs);
 }
 
 TEST(Agree, ComparesTheCollectivesOfEachGroupFirst) {
