@@ -36,10 +36,10 @@ class SynchronisedBatchNorm {
 };
 
 /// Lets the batch norm layers of a module (torch::nn::BatchNorm1d, 2d, 3d), while they are in
-/// training, take mean and variance over the batches of all ranks in compiled callables, forward and
-/// backward, as PyTorch's SyncBatchNorm does. Ranks may have batches of different sizes. Running
-/// statistics are updated by those of all ranks. Eager code takes the statistics of its own rank. A
-/// collective.
+/// training, take mean and variance over the batches of all ranks in compiled callables, forward
+/// and backward, as PyTorch's SyncBatchNorm does. Ranks may have batches of different sizes.
+/// Running statistics are updated by those of all ranks. Eager code takes the statistics of its own
+/// rank. A collective.
 ///
 /// Throws InputError, with nothing changed, for a module without such layers, and for layers
 /// without running statistics or that are synchronised already; DistributedError for other layers

@@ -71,8 +71,9 @@ class ProcessGroup {
   std::shared_ptr<State> state_;
 };
 
-/// Two groups that this rank is in. Of 8 ranks, split(4) gives rank 5 the groups of 4, 5, 6, 7 and of
-/// 1, 5. They fail with the time-out of the group that was split, and their errors name its ranks.
+/// Two groups that this rank is in. Of 8 ranks, split(4) gives rank 5 the groups of 4, 5, 6, 7 and
+/// of 1, 5. They fail with the time-out of the group that was split, and their errors name its
+/// ranks.
 struct ProcessGroup::Split {
   ProcessGroup within;  ///< of ranks that follow each other
   ProcessGroup across;  ///< of the ranks that have the same place in theirs

@@ -46,8 +46,8 @@ class ShardUnit;
 ///
 /// The parameters of the module have no memory any more. Compiled callables gather them where they
 /// are used, and add their gradients up over the ranks: what arrives in `.grad` of parameters() is
-/// this rank's part of the mean over the ranks, with ShardOptions::replicas those of all replicas. Eager code that reads a parameter gets an error,
-/// except within unsharded().
+/// this rank's part of the mean over the ranks, with ShardOptions::replicas those of all replicas.
+/// Eager code that reads a parameter gets an error, except within unsharded().
 ///
 /// As thread-safe as a module.
 class Sharded {

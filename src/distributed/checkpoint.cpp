@@ -47,9 +47,9 @@ std::vector<std::string> on_all_ranks(const Sharded& sharded,
   if (failed != texts.end()) {
     const auto rank = static_cast<int32_t>(failed - texts.begin());
     const auto why = failed->substr(1);
-    outcome = "-" + (group.size() == 1
-                         ? why
-                         : fmt::format("on rank {}: {}", group.state()->named(rank), why));
+    outcome =
+        "-" +
+        (group.size() == 1 ? why : fmt::format("on rank {}: {}", group.state()->named(rank), why));
   }
   if (sharded.replicas()) {
     const auto outcomes = texts_of_all(*sharded.replicas()->state(), outcome);
@@ -239,9 +239,8 @@ int64_t load_checkpoint(const std::string& folder, const Sharded& sharded, Optim
   const at::NoGradGuard no_grad;
   const auto& group = sharded.group();
   // Rank 0's look at it counts, in case it is being replaced.
-  const auto current = on_all_ranks(sharded, [&] {
-    return group.rank() == 0 ? current_folder(folder) : std::string();
-  })[0];
+  const auto current = on_all_ranks(
+      sharded, [&] { return group.rank() == 0 ? current_folder(folder) : std::string(); })[0];
   if (current.empty()) return -1;
 
   Checkpoint saved;

@@ -84,19 +84,19 @@ void check_groups(const Mesh& inner, const Mesh& outer, const distributed::Layou
       state_of(inner.replicas) == state_of(outer.replicas)) {
     return;
   }
-  throw InputError(ErrorText{
-      "one group for a module and the modules in it, and the same replicas",
-      fmt::format("that {} is sharded over others", layout.members.front().name),
-      "give every call of fully_shard() the same groups"});
+  throw InputError(
+      ErrorText{"one group for a module and the modules in it, and the same replicas",
+                fmt::format("that {} is sharded over others", layout.members.front().name),
+                "give every call of fully_shard() the same groups"});
 }
 
 // That all ranks have the text, and that the groups are as they should be.
 void agree_over(const Mesh& mesh, const std::string& text) {
   distributed::agree(*mesh.group.state(), text);
   if (!mesh.replicas) return;
-  distributed::agree(*mesh.replicas->state(),
-                     text + fmt::format("rank {} of {} in its group\n", mesh.group.rank(),
-                                        mesh.group.size()));
+  distributed::agree(
+      *mesh.replicas->state(),
+      text + fmt::format("rank {} of {} in its group\n", mesh.group.rank(), mesh.group.size()));
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ void ProcessGroup::State::wait(const char* what, const Works& works) {
 
 void ProcessGroup::State::fail(const char* what, const std::exception& error) {
   const auto why = text_of(error);
-  auto ranks = origin.heartbeat ? origin.heartbeat->ranks_at_fault(kPatience)
-                                : std::vector<int32_t>();
+  auto ranks =
+      origin.heartbeat ? origin.heartbeat->ranks_at_fault(kPatience) : std::vector<int32_t>();
   const auto first_line = why.substr(0, why.find('\n'));
   const auto who =
       ranks.empty() ? std::string("a rank")

@@ -65,7 +65,6 @@ struct ProcessGroup::State {
   [[noreturn]] void fail(const char* what, const std::exception& error);
 
  private:
-
   static constexpr int kFirstTag = 1 << 30;  // others use small ones
   static constexpr int kLastTag = (1 << 20) - 1;
   std::atomic<int> next_tag_{0};

@@ -102,8 +102,7 @@ at::Tensor mean_of_part(const Layout& layout, const std::vector<at::Tensor>& mem
 }
 
 at::Tensor accumulate_members(const Layout& layout, const std::vector<at::Tensor>& members,
-                              at::ScalarType dtype, const Mesh& mesh,
-                              const detail::LocalSum& sum) {
+                              at::ScalarType dtype, const Mesh& mesh, const detail::LocalSum& sum) {
   const DefinedMembers defined(layout, members);
   if (defined.tensors.empty()) return {};
   return accumulate(defined.parts(layout, dtype, mesh), sum);

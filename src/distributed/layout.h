@@ -67,7 +67,6 @@ at::Tensor mean_of_part(const Layout& layout, const std::vector<at::Tensor>& mem
 /// Adds the members to what was added up of them, for a later mean. Returns the gradient of
 /// LocalSum::leaf_for(); undefined if all members are undefined. Recorded in captures.
 at::Tensor accumulate_members(const Layout& layout, const std::vector<at::Tensor>& members,
-                              at::ScalarType dtype, const Mesh& mesh,
-                              const detail::LocalSum& sum);
+                              at::ScalarType dtype, const Mesh& mesh, const detail::LocalSum& sum);
 
 }  // namespace antegrad::distributed

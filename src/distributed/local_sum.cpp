@@ -53,8 +53,7 @@ LocalSum::LocalSum(std::string name, bool whole, c10::Device device)
 
 LocalSum::~LocalSum() { SumsByName::of_process().forget(name_); }
 
-std::shared_ptr<LocalSum> LocalSum::make(const std::string& group, bool whole,
-                                         c10::Device device) {
+std::shared_ptr<LocalSum> LocalSum::make(const std::string& group, bool whole, c10::Device device) {
   const std::shared_ptr<LocalSum> sum(new LocalSum(new_name(group), whole, device));
   SumsByName::of_process().remember(sum->name(), sum);
   return sum;
@@ -149,7 +148,8 @@ at::Tensor pack(const LocalSum::Parts& parts, const LocalSum& sum) {
 
 TORCH_LIBRARY_FRAGMENT(antegrad, m) {
   m.def(
-      "accumulate(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> Tensor");
+      "accumulate(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> "
+      "Tensor");
   m.def("pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {

@@ -38,8 +38,8 @@ class LocalSum {
     at::ScalarType dtype;
   };
 
-  /// `whole`: whether a reduction takes all of the sum, or only where it has parts itself. `device`:
-  /// that of the gradients.
+  /// `whole`: whether a reduction takes all of the sum, or only where it has parts itself.
+  /// `device`: that of the gradients.
   static std::shared_ptr<LocalSum> make(const std::string& group, bool whole,
                                         c10::Device device = c10::kCPU);
   ~LocalSum();

@@ -113,9 +113,9 @@ ProcessGroup::Split ProcessGroup::split(int32_t size) const {
                                "split it with c10d, and give the parts to of_c10d()"});
   }
   if (size < 1 || this->size() % size != 0) {
-    throw InputError(ErrorText{
-        fmt::format("a size that divides the {} ranks of the group", this->size()),
-        fmt::format("{}", size), ""});
+    throw InputError(
+        ErrorText{fmt::format("a size that divides the {} ranks of the group", this->size()),
+                  fmt::format("{}", size), ""});
   }
   distributed::agree(*state_, fmt::format("split into subgroups of {}\n", size));
   const auto split = fmt::format("{}/split-{}", name(), state_->next_split());
@@ -128,8 +128,8 @@ ProcessGroup::Split ProcessGroup::split(int32_t size) const {
       if (rank_at(i) == rank()) here = i;
     }
     const auto called = fmt::format("{}/{}", split, kind);
-    const Store store = c10::make_intrusive<c10d::PrefixStore>(
-        fmt::format("{}-{}", called, number), origin.store);
+    const Store store =
+        c10::make_intrusive<c10d::PrefixStore>(fmt::format("{}-{}", called, number), origin.store);
     std::shared_ptr<State> made;
     try {
       auto group = join(called, store, here, count, origin.timeout);

@@ -53,8 +53,8 @@ class ReplicaBucket final : public capture::Placeholder,
 
   std::vector<at::Tensor> means(const std::vector<at::Tensor>& gradients) const;
   at::Tensor accumulate(const std::vector<at::Tensor>& gradients) const {
-    return distributed::accumulate_members(
-        layout_, gradients, distributed::dtype_of_defined(gradients), mesh_, *sum_);
+    return distributed::accumulate_members(layout_, gradients,
+                                           distributed::dtype_of_defined(gradients), mesh_, *sum_);
   }
   const std::shared_ptr<LocalSum>& sum() const { return sum_; }
   std::string text() const { return "bucket\n" + layout_.text(); }
@@ -81,8 +81,7 @@ struct HeldBucket : torch::CustomClassHolder {
 struct Replicate : torch::autograd::Function<Replicate> {
   static torch::autograd::variable_list forward(
       torch::autograd::AutogradContext* context, at::TensorList parameters,
-      const std::optional<at::Tensor>& leaf,
-      const std::shared_ptr<const ReplicaBucket>& bucket) {
+      const std::optional<at::Tensor>& leaf, const std::shared_ptr<const ReplicaBucket>& bucket) {
     context->saved_data["bucket"] =
         c10::IValue::make_capsule(c10::make_intrusive<HeldBucket>(bucket));
     context->saved_data["accumulates"] = leaf.has_value();

@@ -132,11 +132,13 @@ Recompute ShardUnit::recompute() const {
 std::vector<at::Tensor> ShardUnit::gather(const at::Tensor& shard) const {
   const auto here = options_.gather_dtype ? shard.to(*options_.gather_dtype) : shard;
   if (mesh_.group.size() == 1) return layout_.views(here);
-  return layout_.views(distributed::wait(distributed::all_gather(here, *mesh_.group.state()), here));
+  return layout_.views(
+      distributed::wait(distributed::all_gather(here, *mesh_.group.state()), here));
 }
 
 at::Tensor ShardUnit::reduce(const std::vector<at::Tensor>& gradients) const {
-  const auto mean = distributed::mean_of_part(layout_, gradients, dtype_of(gradients), mesh_, *sum_);
+  const auto mean =
+      distributed::mean_of_part(layout_, gradients, dtype_of(gradients), mesh_, *sum_);
   return mean.defined() ? mean.to(c10::typeMetaToScalarType(kind_.dtype())) : mean;
 }
 
@@ -152,11 +154,12 @@ std::string ShardUnit::text() const {
   const auto dtype = [](const std::optional<at::ScalarType>& type) {
     return type ? c10::toString(*type) : "own";
   };
-  return fmt::format("unit of {}, gathered as {}, reduced as {}, regather {}, grad {}, "
-                     "replicas {}\n",
-                     c10::toString(c10::typeMetaToScalarType(kind_.dtype())),
-                     dtype(options_.gather_dtype), dtype(options_.reduce_dtype), options_.regather,
-                     requires_grad_, mesh_.replica_count()) +
+  return fmt::format(
+             "unit of {}, gathered as {}, reduced as {}, regather {}, grad {}, "
+             "replicas {}\n",
+             c10::toString(c10::typeMetaToScalarType(kind_.dtype())), dtype(options_.gather_dtype),
+             dtype(options_.reduce_dtype), options_.regather, requires_grad_,
+             mesh_.replica_count()) +
          layout_.text();
 }
 

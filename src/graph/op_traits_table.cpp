@@ -25,7 +25,8 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::gathered", kAgreed},
     {"antegrad::all_to_all", kAgreed},
     {"antegrad::wait", kView | kAgreed},
-    // These use a sum outside of the graph, once for whoever reads their results, and for nobody not.
+    // These use a sum outside of the graph, once for whoever reads their results, and for nobody
+    // not.
     {.name = "antegrad::pack", .traits = kNotSame, .trial = TrialData::unknown},
     {.name = "antegrad::accumulate", .traits = kNotSame, .trial = TrialData::unknown},
     {"antegrad::agree", kCollective},

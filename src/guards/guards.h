@@ -4,9 +4,9 @@
 /// Decides whether a program fits a call, by plain comparisons that are prepared once.
 ///
 /// Checked in this order: ambient state, host values, what is replicated and synchronised and what
-/// placeholders are to do with gradients (capture/placeholder.h), argument tensors, the module (structure,
-/// training flags, identity and metadata of slots), anonymous closure tensors. For a 12-layer GPT
-/// all of them take less than a microsecond.
+/// placeholders are to do with gradients (capture/placeholder.h), argument tensors, the module
+/// (structure, training flags, identity and metadata of slots), anonymous closure tensors. For a
+/// 12-layer GPT all of them take less than a microsecond.
 
 #include <ATen/core/Tensor.h>
 

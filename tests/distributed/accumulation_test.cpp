@@ -189,11 +189,12 @@ std::vector<std::string> names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ranks, Accumulation, ::testing::Combine(::testing::Values(1, 2), ::testing::ValuesIn(names())),
-    [](const auto& info) {
-      return std::get<1>(info.param) + "_on_" + std::to_string(std::get<0>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Ranks, Accumulation,
+                         ::testing::Combine(::testing::Values(1, 2), ::testing::ValuesIn(names())),
+                         [](const auto& info) {
+                           return std::get<1>(info.param) + "_on_" +
+                                  std::to_string(std::get<0>(info.param));
+                         });
 
 // --- one rank ------------------------------------------------------------------------------------
 
@@ -207,9 +208,7 @@ struct OneLayer {
 
   // Of the weight, by the layer's formula, for a tangent of ones.
   at::Tensor gradient() const { return x.detach().sum(0).expand({2, 3}); }
-  at::Tensor found() const {
-    return sharded.parameters()[0].grad().narrow(0, 0, 6).view({2, 3});
-  }
+  at::Tensor found() const { return sharded.parameters()[0].grad().narrow(0, 0, 6).view({2, 3}); }
   bool pending() const {
     try {
       sharded.clip_grad_norm_(1e9);
@@ -241,8 +240,9 @@ TEST(AccumulatedGradients, BelongToTheCallNotToTheTimeOfItsBackward) {
   const auto report = call.report();
   ASSERT_EQ(report.programs.size(), 2);
   EXPECT_EQ(report.compiled_calls, 2);
-  EXPECT_THAT(report.recompiles, ::testing::ElementsAre(HasSubstr(
-                                     "accumulating() of a sharded or replicated module")));
+  EXPECT_THAT(
+      report.recompiles,
+      ::testing::ElementsAre(HasSubstr("accumulating() of a sharded or replicated module")));
 }
 
 // A tangent with strides of its own is captured again, when the scope is over.

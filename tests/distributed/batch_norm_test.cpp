@@ -25,8 +25,8 @@ struct NetImpl : torch::nn::Module {
             "convolution", torch::nn::Conv2d(torch::nn::Conv2dOptions(2, 6, 3).padding(1)))),
         norm(register_module("norm", torch::nn::BatchNorm2d(6))),
         up(register_module("up", torch::nn::Linear(6, 5))),
-        last(register_module("last", torch::nn::BatchNorm1d(
-                                         torch::nn::BatchNorm1dOptions(5).affine(false)))) {}
+        last(register_module(
+            "last", torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(5).affine(false)))) {}
   at::Tensor forward(const at::Tensor& x) {
     return last(up(norm(convolution(x)).relu().mean(at::IntArrayRef({2, 3}))));
   }
@@ -193,12 +193,12 @@ std::vector<std::string> names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Ranks, Normalisation,
-    ::testing::Combine(::testing::Values(2, 4), ::testing::ValuesIn(names())),
-    [](const auto& info) {
-      return std::get<1>(info.param) + "_on_" + std::to_string(std::get<0>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Ranks, Normalisation,
+                         ::testing::Combine(::testing::Values(2, 4), ::testing::ValuesIn(names())),
+                         [](const auto& info) {
+                           return std::get<1>(info.param) + "_on_" +
+                                  std::to_string(std::get<0>(info.param));
+                         });
 
 // --- one layer: gradients of inputs, batches of different sizes, mixed precision
 // ----------------------------------------------------------------------------------
@@ -321,7 +321,8 @@ TEST(DISABLED_Rank, SynchronisesForATime) {
   torch::nn::BatchNorm1d other(world.rank() == 1 ? 5 : 4);
   EXPECT_THAT(message_of<DistributedError>([&] { synchronise_batch_norm(*other, world); }),
               HasSubstr("batch norm"));
-  EXPECT_FALSE(message_of<DistributedError>([&] { synchronise_batch_norm(*other, world); }).empty());
+  EXPECT_FALSE(
+      message_of<DistributedError>([&] { synchronise_batch_norm(*other, world); }).empty());
 }
 
 TEST(SynchronisedBatchNorm, IsForTheLifetimeOfTheResult) {

@@ -150,8 +150,7 @@ TEST(DISABLED_Rank, TrainsAsAReplica) {
     EXPECT_EQ(across.stats().bytes - before_across.bytes, 2 * bytes / kWithin);
     if (one.way == Way::step || one.options.partition == Partitioner::budget) continue;
     const int64_t gathered = one.shard.gather_dtype ? bytes / 2 : bytes;
-    EXPECT_EQ(within.stats().bytes - before.bytes,
-              (one.shard.regather ? 2 : 1) * gathered + bytes);
+    EXPECT_EQ(within.stats().bytes - before.bytes, (one.shard.regather ? 2 : 1) * gathered + bytes);
   }
   const auto report = one.way == Way::step ? whole.report() : call.report();
   EXPECT_EQ(report.eager_calls, 0);
@@ -165,7 +164,8 @@ TEST(DISABLED_Rank, TrainsAsAReplica) {
 class Hybrid : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Hybrid, HasTheBitsOfSumsWithinAndThenAcross) {
-  expect_on_ranks("DISABLED_Rank.TrainsAsAReplica", kRanks, {{"ANTEGRAD_SHARDED_CASE", GetParam()}});
+  expect_on_ranks("DISABLED_Rank.TrainsAsAReplica", kRanks,
+                  {{"ANTEGRAD_SHARDED_CASE", GetParam()}});
 }
 
 std::vector<std::string> names() {
@@ -218,8 +218,8 @@ TEST(DISABLED_Rank, SavesOneReplica) {
   for (const auto& file : std::filesystem::directory_iterator(folder + "/step-1")) {
     files.push_back(file.path().filename());
   }
-  EXPECT_THAT(files, UnorderedElementsAre("manifest.json", "rank-0.bin", "rank-1.bin",
-                                          "buffers.bin"));
+  EXPECT_THAT(files,
+              UnorderedElementsAre("manifest.json", "rank-0.bin", "rank-1.bin", "buffers.bin"));
   training.run(rank, 5);
   EXPECT_EQ(load_checkpoint(folder, training.sharded, &training.optimizer), 1);
   training.run(rank, 2);
@@ -259,9 +259,7 @@ TEST(DISABLED_Rank, SplitsInVain) {
   EXPECT_EQ(second.across.mean(world.rank()), first.within.mean(world.rank()));
   // Replicas that do not hold the same parts.
   torch::nn::Linear model(3, 3);
-  EXPECT_THAT(message_of([&] {
-                fully_shard(*model, first.within, {.replicas = first.within});
-              }),
+  EXPECT_THAT(message_of([&] { fully_shard(*model, first.within, {.replicas = first.within}); }),
               HasSubstr("in its group"));
   EXPECT_TRUE(model->weight.sum().isfinite().item<bool>());
   fully_shard(*model, first.within, {.replicas = first.across});
@@ -302,7 +300,7 @@ TEST(HybridErrors, NameTheRankThatIsGone) {
   ranks.signal(kGone, SIGKILL);
   for (int i = 0; i < kGone; ++i) {
     EXPECT_TRUE(ranks.wait_for(i, "ranks 3.", seconds(20))) << "rank " << i << ":\n"
-                                                          << ranks.output(i);
+                                                            << ranks.output(i);
   }
   EXPECT_TRUE(ranks.wait(seconds(30)));
   for (int i = 0; i < kGone; ++i) EXPECT_EQ(ranks.status(i), 0) << ranks.output(i);

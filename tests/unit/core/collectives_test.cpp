@@ -95,7 +95,9 @@ TEST(Overlap, EndsEachPartOfAnAllReduceOneInputLater) {
   %2: f32[8] primal argument 2
 nodes
 )";
-  const auto line = [](const char* text, auto... ids) { return fmt::format(fmt::runtime(text), ids...); };
+  const auto line = [](const char* text, auto... ids) {
+    return fmt::format(fmt::runtime(text), ids...);
+  };
   const auto input = [&](int from, int id) {
     return line("  %{}: f32[8] = aten::neg.default(%{})\n", id, from);
   };
