@@ -22,7 +22,10 @@ class Norms {
     std::erase_if(by_tensor_, [](const auto& entry) { return entry.second.tensor.expired(); });
     auto* const impl = running_mean.unsafeGetTensorImpl();
     by_tensor_.erase(impl);
-    if (norm) by_tensor_.emplace(impl, Entry{running_mean.getIntrusivePtr(), std::move(norm)});
+    if (!norm) return;
+    by_tensor_.emplace(
+        impl, Entry{c10::weak_intrusive_ptr<c10::TensorImpl>(running_mean.getIntrusivePtr()),
+                    std::move(norm)});
   }
 
   std::shared_ptr<const BatchNorm> find(const at::Tensor& running_mean) {

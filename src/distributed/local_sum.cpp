@@ -67,6 +67,7 @@ void LocalSum::add(const Parts& parts) {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < parts.tensors.size(); ++i) {
     const auto& part = parts.tensors[i];
+    if (part.numel() == 0) continue;  // the next one has the same offset
     auto& sum = sums_[parts.offsets[i]];
     if (sum.defined()) {
       sum.view(part.sizes()).add_(part);
@@ -83,7 +84,7 @@ at::Tensor LocalSum::packed_with(const Parts& parts) {
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < parts.tensors.size(); ++i) {
     const auto known = sums_.find(parts.offsets[i]);
-    if (known == sums_.end()) continue;
+    if (known == sums_.end() || parts.tensors[i].numel() == 0) continue;
     result.narrow(0, known->first, known->second.numel()).add_(known->second);
     sums_.erase(known);
   }
