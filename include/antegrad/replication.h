@@ -37,7 +37,7 @@ class Replicated {
   size_t buckets() const { return buckets_->size(); }
 
   /// Gradients of several micro-batches that are averaged once. Costs memory for them, beside
-  /// `.grad`. On one rank it changes nothing: gradients are added up in `.grad`.
+  /// `.grad`.
   Accumulating accumulating() const;
   /// Drops the gradients that were added up and not averaged.
   void forget_accumulated() const;

@@ -120,19 +120,20 @@ ProcessGroup::Split ProcessGroup::split(int32_t size) const {
   distributed::agree(*state_, fmt::format("split into subgroups of {}\n", size));
   const auto split = fmt::format("{}/split-{}", name(), state_->next_split());
   // Programs name groups, and are the same on all ranks: so a group is called like its neighbours.
+  // Where they meet differs, also for groups that are split again.
   const auto subgroup = [&](const char* kind, int32_t number, int32_t count, auto rank_at) {
-    State::Origin own{origin.store, origin.timeout, origin.heartbeat};
+    const auto called = fmt::format("{}/{}", split, kind);
+    State::Origin own{
+        c10::make_intrusive<c10d::PrefixStore>(fmt::format("{}-{}", called, number), origin.store),
+        origin.timeout, origin.heartbeat};
     int32_t here = 0;
     for (int32_t i = 0; i < count; ++i) {
       own.ranks.push_back(state_->named(rank_at(i)));
       if (rank_at(i) == rank()) here = i;
     }
-    const auto called = fmt::format("{}/{}", split, kind);
-    const Store store =
-        c10::make_intrusive<c10d::PrefixStore>(fmt::format("{}-{}", called, number), origin.store);
     std::shared_ptr<State> made;
     try {
-      auto group = join(called, store, here, count, origin.timeout);
+      auto group = join(called, own.store, here, count, origin.timeout);
       made = std::make_shared<State>(std::move(group), called, std::move(own));
     } catch (const Error&) {
       throw;

@@ -45,10 +45,7 @@ class ReplicaBucket final : public capture::Placeholder,
   }
 
   std::vector<at::Tensor> compute(capture::Gradients gradients) override;
-  /// On one rank there is nothing to put off.
-  capture::Gradients gradients() const override {
-    return mesh_.group.size() == 1 ? capture::Gradients::reduced : sum_->gradients();
-  }
+  capture::Gradients gradients() const override { return sum_->gradients(); }
   Recompute recompute() const override { return Recompute::as_decided; }
 
   std::vector<at::Tensor> means(const std::vector<at::Tensor>& gradients) const;
@@ -116,12 +113,13 @@ std::vector<at::Tensor> ReplicaBucket::compute(capture::Gradients gradients) {
 // What a rank added up it sends to the others, so that all have the same bits.
 std::vector<at::Tensor> ReplicaBucket::means(const std::vector<at::Tensor>& gradients) const {
   const auto& group = *mesh_.group.state();
-  if (group.size == 1) return gradients;
   const auto part = distributed::mean_of_part(
       layout_, gradients, distributed::dtype_of_defined(gradients), mesh_, *sum_);
   std::vector<at::Tensor> means(gradients.size());
   if (!part.defined()) return means;
-  const auto all = layout_.views(distributed::wait(distributed::all_gather(part, group), part));
+  const auto flat =
+      group.size == 1 ? part : distributed::wait(distributed::all_gather(part, group), part);
+  const auto all = layout_.views(flat);
   for (size_t i = 0; i < means.size(); ++i) {
     if (gradients[i].defined()) means[i] = all[i].clone();
   }

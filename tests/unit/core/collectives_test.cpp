@@ -102,29 +102,31 @@ nodes
     return line("  %{}: f32[8] = aten::neg.default(%{})\n", id, from);
   };
   const auto exchange = [&](int from, int id) {
-    return line("  %{}: f32[2, 4] = antegrad::all_to_all.default(%{}, 2, \"g\")\n", id, from);
-  };
-  const auto sum = [&](int from, int id, int source) {
     return line(
-        "  %{1}: f32[2, 4] &{0} = antegrad::wait.default(%{0}, %{2})\n"
-        "  %{3}: f32[4] = aten::sum.dim_IntList(%{1}, [0], false, none)\n"
+        "  %{1}: f32[8] = antegrad::pack.default({{%{0}}}, [0], 8, f32, \"g/0\")\n"
+        "  %{2}: f32[2, 4] = antegrad::all_to_all.default(%{1}, 2, \"g\")\n",
+        from, id, id + 1);
+  };
+  const auto sum = [&](int from, int id) {
+    return line(
+        "  %{2}: f32[2, 4] &{1} = antegrad::wait.default(%{1}, %{0})\n"
+        "  %{3}: f32[4] = aten::sum.dim_IntList(%{2}, [0], false, none)\n"
         "  %{4}: f32[8] = antegrad::all_gather.default(%{3}, 2, \"g\")\n",
-        from, id, source, id + 1, id + 2);
+        from - 1, from, id, id + 1, id + 2);
   };
-  const auto end = [&](int from, int id, int source) {
-    return line("  %{1}: f32[8] &{0} = antegrad::wait.default(%{0}, %{2})\n", from, id, source);
+  const auto end = [&](int from, int id) {
+    return line("  %{2}: f32[8] &{1} = antegrad::wait.default(%{1}, %{0})\n", from - 1, from, id);
   };
-  const std::string outputs = "outputs\n  %8 result\n  %14 result\n  %20 result\n";
-  std::string before, after;
+  const std::string outputs = "outputs\n  %9 result\n  %16 result\n  %23 result\n";
+  std::string before;
   for (const int i : {0, 1, 2}) {
-    const int id = 3 + 6 * i;
-    before += input(i, id) + exchange(id, id + 1) + sum(id + 1, id + 2, id);
-    before += end(id + 4, id + 5, id + 3);
+    const int id = 3 + 7 * i;
+    before += input(i, id) + exchange(id, id + 1) + sum(id + 2, id + 3) + end(id + 5, id + 6);
   }
-  after = input(0, 3) + exchange(3, 4);
-  after += sum(4, 5, 3) + input(1, 9) + exchange(9, 10);
-  after += end(7, 8, 6) + sum(10, 11, 9) + input(2, 15) + exchange(15, 16);
-  after += end(13, 14, 12) + sum(16, 17, 15) + end(19, 20, 18);
+  auto after = input(0, 3) + exchange(3, 4);
+  after += input(1, 10) + sum(5, 6) + exchange(10, 11);
+  after += input(2, 17) + end(8, 9) + sum(12, 13) + exchange(17, 18);
+  after += end(15, 16) + sum(19, 20) + end(22, 23);
   expect_overlap(values, before + outputs, 1, after + outputs);
 }
 
