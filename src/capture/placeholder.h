@@ -59,8 +59,8 @@ void mark_placeholder(const at::Tensor& tensor, PlaceOf place);
 /// Undoes that; nothing for other tensors.
 void unmark_placeholder(const at::Tensor& tensor);
 
-/// Changes when a tensor is marked or unmarked, or a batch norm synchronised (norms.h): programs
-/// that were captured before took it for what it was.
+/// Changes when a module is sharded, a tensor marked or unmarked, or a batch norm synchronised
+/// (norms.h): programs that were captured before took it for what it was.
 uint64_t marks_made();
 void note_mark();
 

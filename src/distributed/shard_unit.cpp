@@ -86,6 +86,7 @@ void ShardUnit::make_shard() {
   shard_ = part_here(all).clone();
   shard_.set_requires_grad(requires_grad_);
   take_memory();
+  capture::note_mark();
 }
 
 void ShardUnit::take_memory() {

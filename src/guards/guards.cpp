@@ -186,7 +186,7 @@ bool GuardSet::state_holds(const Leaves& arguments, const void* types, std::stri
     return misfit(why, [&] { return host_difference("the arguments", host_, arguments.host); });
   }
   if (capture::marks_made() != marks_) {
-    return misfit(why, [&] { return "which modules are replicated or synchronised"; });
+    return misfit(why, [&] { return "which modules are sharded, replicated or synchronised"; });
   }
   const auto other = std::ranges::find_if_not(placeholders_, &capture::PlaceholderUse::holds);
   if (other == placeholders_.end()) return true;

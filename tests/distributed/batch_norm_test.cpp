@@ -349,6 +349,18 @@ TEST(DISABLED_Rank, ReplicatesForATime) {
   EXPECT_EQ(gradient(), world.rank());
 }
 
+TEST(Sharding, IsSeenByCallablesThatWereCompiledBefore) {
+  const auto alone = ProcessGroup::of_environment();
+  torch::nn::Linear layer(3, 2);
+  auto call = compile(layer, [&](const at::Tensor& x) { return layer->forward(x).sum(); });
+  call(at::ones({1, 3})).backward();
+  layer->zero_grad();
+  const auto sharded = fully_shard(*layer, alone);
+  call(at::ones({1, 3})).backward();
+  EXPECT_EQ(sharded.parameters()[0].grad().sum().item<double>(), 8);
+  EXPECT_EQ(call.report().eager_calls, 0);
+}
+
 TEST(Replication, IsForTheLifetimeOfTheResult) {
   expect_on_ranks("DISABLED_Rank.ReplicatesForATime", 2);
 }
