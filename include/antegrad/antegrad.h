@@ -4,7 +4,9 @@
 /// antegrad: ahead-of-time autograd for libtorch. Includes all public headers, but not
 /// torch/torch.h.
 
+#include <antegrad/accumulation.h>
 #include <antegrad/backward_state.h>
+#include <antegrad/batch_norm.h>
 #include <antegrad/bundle.h>
 #include <antegrad/checkpoint.h>
 #include <antegrad/compile.h>

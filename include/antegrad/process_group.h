@@ -54,6 +54,12 @@ class ProcessGroup {
 
   GroupStats stats() const;
 
+  struct Split;
+  /// Splits the group into subgroups of `size` ranks that follow each other, and into those across
+  /// them. A collective. Throws InputError where size() is no multiple of `size`, and for groups of
+  /// of_c10d(), which c10d splits.
+  Split split(int32_t size) const;
+
   /// The mean of a number over all ranks. A collective. Throws DistributedError.
   double mean(double value) const;
 
@@ -66,6 +72,14 @@ class ProcessGroup {
  private:
   explicit ProcessGroup(std::shared_ptr<State> state) : state_(std::move(state)) {}
   std::shared_ptr<State> state_;
+};
+
+/// Two groups that this rank is in. Of 8 ranks, split(4) gives rank 5 the groups of 4, 5, 6, 7 and
+/// of 1, 5. They fail with the time-out of the group that was split, and their errors name its
+/// ranks.
+struct ProcessGroup::Split {
+  ProcessGroup within;  ///< of ranks that follow each other
+  ProcessGroup across;  ///< of the ranks that have the same place in theirs
 };
 
 }  // namespace antegrad

@@ -4,6 +4,7 @@
 /// Replicated training: each rank holds the whole model, and gradients are averaged over the ranks
 /// (docs/distributed.md#replicas).
 
+#include <antegrad/accumulation.h>
 #include <antegrad/process_group.h>
 
 #include <cstdint>
@@ -29,11 +30,17 @@ class ReplicaBucket;
 }
 
 /// A module whose gradients are averaged. Copies share it. When the last one is gone, the module is
-/// an ordinary one again; programs that were compiled meanwhile go on averaging.
+/// an ordinary one again, and calls that begin from then on average nothing.
 class Replicated {
  public:
   const ProcessGroup& group() const { return group_; }
   size_t buckets() const { return buckets_->size(); }
+
+  /// Gradients of several micro-batches that are averaged once. Costs memory for them, beside
+  /// `.grad`.
+  Accumulating accumulating() const;
+  /// Drops the gradients that were added up and not averaged.
+  void forget_accumulated() const;
 
  private:
   friend Replicated replicate(torch::nn::Module&, const ProcessGroup&, const ReplicaOptions&);

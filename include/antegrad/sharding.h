@@ -5,6 +5,7 @@
 /// optimizer's state (docs/distributed.md).
 
 #include <ATen/core/Tensor.h>
+#include <antegrad/accumulation.h>
 #include <antegrad/process_group.h>
 
 #include <cstdint>
@@ -32,6 +33,9 @@ struct ShardOptions {
   /// Whether rank 0's parameters and buffers become those of all ranks. Otherwise they must be
   /// equal already.
   bool broadcast = true;
+  /// Hybrid sharding: groups in which the module is sharded are replicas of each other. This group
+  /// has the rank of each that holds the same parts (ProcessGroup::Split::across).
+  std::optional<ProcessGroup> replicas = std::nullopt;
 };
 
 namespace detail {
@@ -42,8 +46,8 @@ class ShardUnit;
 ///
 /// The parameters of the module have no memory any more. Compiled callables gather them where they
 /// are used, and add their gradients up over the ranks: what arrives in `.grad` of parameters() is
-/// this rank's part of the mean over the ranks. Eager code that reads a parameter gets an error,
-/// except within unsharded().
+/// this rank's part of the mean over the ranks, with ShardOptions::replicas those of all replicas.
+/// Eager code that reads a parameter gets an error, except within unsharded().
 ///
 /// As thread-safe as a module.
 class Sharded {
@@ -53,6 +57,8 @@ class Sharded {
   /// not require grad.
   const std::vector<at::Tensor>& parameters() const { return parameters_; }
   const ProcessGroup& group() const { return group_; }
+  /// Of ShardOptions.
+  const std::optional<ProcessGroup>& replicas() const { return replicas_; }
 
   /// The parameters of one flat tensor.
   struct Part {
@@ -64,7 +70,14 @@ class Sharded {
 
   /// Scales the gradients of parameters() so that the 2-norm of all, over all ranks, is at most
   /// `max_norm`, as torch::nn::utils::clip_grad_norm_. Returns the norm before. A collective.
+  /// Throws InputError while gradients of accumulating() are not reduced.
   double clip_grad_norm_(double max_norm) const;
+
+  /// Gradients of several micro-batches that are reduced once. Costs memory for gradients of whole
+  /// parameters, in the dtype in which they are reduced.
+  Accumulating accumulating() const;
+  /// Drops the gradients that were added up and not reduced.
+  void forget_accumulated() const;
 
   /// The parameters have their memory and values for its lifetime, on every rank: for evaluation in
   /// eager mode, saving, looking. Afterwards each rank keeps its part of what is there then. A
@@ -94,9 +107,11 @@ class Sharded {
 
  private:
   friend Sharded fully_shard(torch::nn::Module&, const ProcessGroup&, const ShardOptions&);
-  explicit Sharded(ProcessGroup group) : group_(std::move(group)) {}
+  Sharded(ProcessGroup group, std::optional<ProcessGroup> replicas)
+      : group_(std::move(group)), replicas_(std::move(replicas)) {}
 
   ProcessGroup group_;
+  std::optional<ProcessGroup> replicas_;
   std::vector<std::shared_ptr<detail::ShardUnit>> units_;
   std::vector<at::Tensor> parameters_;
   std::vector<std::pair<std::string, at::Tensor>> buffers_;
@@ -109,7 +124,8 @@ class Sharded {
 ///
 /// `module` must outlive nothing: the result keeps the parameters. Throws InputError, with all
 /// parameters unchanged on this rank, for parameters that share memory with other tensors, are not
-/// contiguous, have gradients, or are on several devices, and for a module without parameters.
+/// contiguous, have gradients, or are on several devices, for a module without parameters, and for
+/// inner modules that are sharded over other groups.
 Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
                     const ShardOptions& options = {});
 

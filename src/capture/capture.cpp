@@ -129,6 +129,7 @@ class ForwardCapture final : public Driver {
 
   std::vector<at::Tensor> run(Tracer& tracer) override {
     tracer.data_questions.given = request_.variation.answers;
+    tracer.placeholders = request_.variation.placeholders;
     start_ = torch_compat::next_sequence_number();
     numbers_ = std::make_shared<Numbers>(request_.arguments, fixed_numbers_);
     tracer.numbers = numbers_;
@@ -162,6 +163,7 @@ class ForwardCapture final : public Driver {
     finish_joint(tracer, std::move(results), request_, captured);
     find_leaf_inputs(request_, captured);
     captured.numbers.primals = tracer.number_primals;
+    captured.placeholders = tracer.placeholders;
   }
 
   /// After a capture or an error: the use of numbers in the last run. All are fixed if the run does

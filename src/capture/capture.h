@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "capture/derivative.h"
+#include "capture/placeholder.h"
 #include "capture/session.h"
 #include "ops/answer.h"
 #include "ops/backward_form.h"
@@ -33,6 +34,8 @@ struct Variation {
   bool has_data = true;  ///< false if doubles replace the arguments
   /// By argument leaf: whether it is a number that must be a constant of the graph. May be shorter.
   std::vector<bool> fixed_numbers = {};
+  /// How an earlier capture of the call used them.
+  std::vector<PlaceholderUse> placeholders = {};
 };
 
 /// After the backward, in the capture: makes new values of inputs from their gradients. Inputs are

@@ -14,11 +14,13 @@
 #include <antegrad/error.h>
 #include <antegrad/inside.h>
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 
 #include "capture/cudnn.h"
 #include "capture/data_questions.h"
+#include "capture/norms.h"
 #include "capture/tracer.h"
 #include "capture/writing.h"
 
@@ -200,6 +202,26 @@ bool fill_at_random(const ops::OpEntry& entry, Stack* stack) {
   return answer(stack, count, std::move(self));
 }
 
+// A layer whose statistics are those of several ranks.
+bool batch_norm(const ops::OpEntry& /*entry*/, Stack* stack) {
+  constexpr size_t kCount = 9;
+  const auto args = torch::jit::last(*stack, kCount);
+  const auto given = [](const c10::IValue& value) {
+    auto tensor = value.isNone() ? at::Tensor() : value.toTensor();
+    return tensor.defined() ? std::optional(std::move(tensor)) : std::nullopt;
+  };
+  const auto running_mean = given(args[3]), running_var = given(args[4]);
+  const bool training = args[5].toBool();
+  if (!training || !running_mean || !running_var) return false;
+  const auto& tracer = *Tracer::current();
+  const auto root = tracer.root_of_wrapper(*running_mean);
+  const auto norm = root < 0 ? nullptr : norm_with(tracer.roots()[root].real);
+  if (!norm) return false;
+  auto result = norm->compute({args[0].toTensor(), given(args[1]), given(args[2]), *running_mean,
+                               *running_var, args[6].toDouble(), args[7].toDouble()});
+  return answer(stack, kCount, std::move(result));
+}
+
 const std::unordered_map<std::string, Handler>& handlers() {
   static const auto* table = new std::unordered_map<std::string, Handler>{
       {"aten::_efficientzerotensor.default", efficient_zeros},
@@ -215,6 +237,7 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::_local_scalar_dense.default", local_scalar},
       {"aten::one_hot.default", one_hot},
       {"aten::_nested_tensor_from_mask_left_aligned.default", is_left_aligned},
+      {"aten::batch_norm.default", batch_norm},
       {"aten::ctc_loss.IntList", ctc_loss},
       {"aten::gru.input", cudnn_rnn},
       {"aten::lstm.input", cudnn_rnn},

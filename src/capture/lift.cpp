@@ -125,12 +125,20 @@ at::Tensor Tracer::computed(const PlaceOf& place) {
     tag = place.what->recompute();
     computing_ = place.what.get();
     const at::AutoGradMode with_history(true);
-    known = place.what->compute();
+    known = place.what->compute(gradients_of(place.what));
     computing_ = nullptr;
     tag = Recompute::as_decided;
     block = around;
   }
   return known[place.index];
+}
+
+Gradients Tracer::gradients_of(const std::shared_ptr<Placeholder>& placeholder) {
+  for (const auto& use : placeholders) {
+    if (use.what.lock() == placeholder) return use.gradients;
+  }
+  placeholders.push_back({placeholder, placeholder->gradients()});
+  return placeholders.back().gradients;
 }
 
 bool used_placeholders() {

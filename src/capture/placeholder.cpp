@@ -2,6 +2,7 @@
 
 #include <c10/core/Storage.h>
 
+#include <atomic>
 #include <memory>
 #include <utility>
 
@@ -29,7 +30,17 @@ Held* held_by(const at::Tensor& tensor) {
   return data.get_deleter() == &delete_held ? static_cast<Held*>(data.get_context()) : nullptr;
 }
 
+std::atomic<uint64_t> marks{0};
+
 }  // namespace
+
+uint64_t marks_made() { return marks.load(std::memory_order_acquire); }
+void note_mark() { marks.fetch_add(1, std::memory_order_release); }
+
+bool PlaceholderUse::holds() const {
+  const auto placeholder = what.lock();
+  return !placeholder || placeholder->gradients() == gradients;
+}
 
 void make_placeholder(const at::Tensor& tensor, PlaceOf place) {
   c10::DataPtr data(nullptr, new Held{std::move(place)}, &delete_held, tensor.device());
@@ -45,6 +56,7 @@ void mark_placeholder(const at::Tensor& tensor, PlaceOf place) {
   const auto device = data.device();
   auto held = std::make_unique<Held>(Held{std::move(place), std::move(data)});
   data = c10::DataPtr(address, held.release(), &delete_held, device);
+  note_mark();
 }
 
 void unmark_placeholder(const at::Tensor& tensor) {
@@ -52,6 +64,7 @@ void unmark_placeholder(const at::Tensor& tensor) {
   if (held == nullptr || !held->memory) return;
   auto memory = std::move(held->memory);
   memory_of(tensor) = std::move(memory);  // frees what held it
+  note_mark();
 }
 
 const PlaceOf* placeholder_of(const at::Tensor& tensor) {

@@ -19,6 +19,7 @@
 
 #include "capture/data_questions.h"
 #include "capture/infer.h"
+#include "capture/placeholder.h"
 #include "capture/shared_memory.h"
 #include "capture/untouched.h"
 #include "graph/graph.h"
@@ -64,6 +65,7 @@ struct Captured {
   /// By argument leaf: whether the callable also holds it, or a tensor that shares its memory.
   std::vector<bool> held_arguments;
   ops::NumberUse numbers;  ///< of the call, on which the graph depends
+  std::vector<PlaceholderUse> placeholders;
   InferCounts counts;
   /// Why there is no backward although results require grad; thrown when a backward is requested.
   std::exception_ptr backward_error;

@@ -109,6 +109,8 @@ class Tracer final : public torch_compat::CarriedBase {
 
   Graph graph;
   ops::AttrTables tables;
+  /// Those that the callable used. Later captures of a call are given those of the first one.
+  std::vector<PlaceholderUse> placeholders;
   InferCounts counts;
   DataQuestions data_questions;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
@@ -160,6 +162,7 @@ class Tracer final : public torch_compat::CarriedBase {
   at::Tensor lift_new(const at::Tensor& tensor, Source source);
   at::Tensor lift_member(const at::Tensor& tensor, const SharedMemory& shared, Source source);
   at::Tensor computed(const PlaceOf& place);
+  Gradients gradients_of(const std::shared_ptr<Placeholder>& placeholder);
 
   std::vector<torch_compat::WeakNode> writers_;
   // Where a node of the forward was recorded: the stack, and the number of autograd nodes at that

@@ -134,6 +134,7 @@ class PastCall {
         leaf_inputs_(captured.leaf_inputs),
         answers_(ops::answers_of(captured.questions)),
         numbers_(captured.numbers),
+        placeholders_(captured.placeholders),
         autocast_(torch_compat::Autocast::now()) {}
 
   capture::Captured recapture(const ops::BackwardForm& form) const {
@@ -281,7 +282,7 @@ class PastCall {
   };
 
   capture::Variation variation(const ops::BackwardForm& form) const {
-    return {form, answers_, /*has_data=*/false, numbers_.fixed};
+    return {form, answers_, /*has_data=*/false, numbers_.fixed, placeholders_};
   }
   Leaves leaves() const { return {arguments_.tensors(), host_}; }
 
@@ -293,6 +294,7 @@ class PastCall {
   const std::vector<int32_t> leaf_inputs_;  // of the call: by leaf, its primal
   const std::vector<ops::Answer> answers_;
   const ops::NumberUse numbers_;
+  const std::vector<capture::PlaceholderUse> placeholders_;
   const bool grad_mode_ = at::GradMode::is_enabled();
   const torch_compat::Autocast autocast_;
   const caffe2::TypeMeta dtype_ = c10::get_default_dtype();

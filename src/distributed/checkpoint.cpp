@@ -29,9 +29,10 @@ using torch_compat::to_dtype;
 constexpr const char* kParameter = "parameter";
 
 // Runs `code` on each rank. If one fails, all throw an InputError that says which. Returns what the
-// code returned on each rank.
-std::vector<std::string> on_all_ranks(const ProcessGroup& group,
+// code returned on each rank of the group; first, what it did on rank 0 of the first replica.
+std::vector<std::string> on_all_ranks(const Sharded& sharded,
                                       const std::function<std::string()>& code) {
+  const auto& group = sharded.group();
   std::string mine;
   try {
     mine = "+" + code();
@@ -41,11 +42,23 @@ std::vector<std::string> on_all_ranks(const ProcessGroup& group,
     mine = std::string("-") + error.what();
   }
   auto texts = texts_of_all(*group.state(), mine);
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (texts[rank].front() == '+') continue;
-    const auto why = texts[rank].substr(1);
-    throw InputError(group.size() == 1 ? why : fmt::format("on rank {}: {}", rank, why));
+  const auto failed = std::ranges::find(texts, '-', [](const auto& text) { return text.front(); });
+  auto outcome = texts[0];
+  if (failed != texts.end()) {
+    const auto rank = static_cast<int32_t>(failed - texts.begin());
+    const auto why = failed->substr(1);
+    outcome =
+        "-" +
+        (group.size() == 1 ? why : fmt::format("on rank {}: {}", group.state()->named(rank), why));
   }
+  if (sharded.replicas()) {
+    const auto outcomes = texts_of_all(*sharded.replicas()->state(), outcome);
+    const auto other =
+        std::ranges::find(outcomes, '-', [](const auto& text) { return text.front(); });
+    outcome = other == outcomes.end() ? outcomes[0] : *other;
+  }
+  if (outcome.front() == '-') throw InputError(outcome.substr(1));
+  texts[0] = outcome;
   for (auto& text : texts) text.erase(0, 1);
   return texts;
 }
@@ -185,21 +198,23 @@ std::unique_ptr<ParameterState> loaded_state(const Optimizer& optimizer,
 void save_checkpoint(const std::string& folder, const Sharded& sharded, const Optimizer* optimizer,
                      int64_t step) {
   const auto& group = sharded.group();
-  const bool first = group.rank() == 0;
+  const bool writes = !sharded.replicas() || sharded.replicas()->rank() == 0;  // one replica
+  const bool first = writes && group.rank() == 0;
   const auto name =
-      on_all_ranks(group, [&] { return first ? make_folder(folder, step) : std::string(); })[0];
+      on_all_ranks(sharded, [&] { return first ? make_folder(folder, step) : std::string(); })[0];
   const auto made = (std::filesystem::path(folder) / name).string();
   const auto path = [&](const std::string& file) { return made + "/" + file; };
   bool is_current = false;
   try {
     auto checkpoint = describe(sharded, optimizer, step);
-    const auto hashes = on_all_ranks(group, [&] {
+    const auto hashes = on_all_ranks(sharded, [&] {
+      if (!writes) return std::string();
       const auto bytes = bytes_of_rank(sharded, optimizer);
       write_file(path(rank_file(group.rank())), bytes);
       const auto contents = contents_of(bytes);
       return fmt::format("{} {}", contents.bytes, contents.hash);
     });
-    on_all_ranks(group, [&] {
+    on_all_ranks(sharded, [&] {
       if (!first) return std::string();
       for (int32_t rank = 0; rank < group.size(); ++rank) {
         const auto space = hashes[rank].find(' ');
@@ -225,14 +240,14 @@ int64_t load_checkpoint(const std::string& folder, const Sharded& sharded, Optim
   const auto& group = sharded.group();
   // Rank 0's look at it counts, in case it is being replaced.
   const auto current = on_all_ranks(
-      group, [&] { return group.rank() == 0 ? current_folder(folder) : std::string(); })[0];
+      sharded, [&] { return group.rank() == 0 ? current_folder(folder) : std::string(); })[0];
   if (current.empty()) return -1;
 
   Checkpoint saved;
   std::vector<std::vector<at::Tensor>> parts;
   std::vector<at::Tensor> buffers;
   std::vector<std::unique_ptr<ParameterState>> states;
-  on_all_ranks(group, [&] {
+  on_all_ranks(sharded, [&] {
     saved = read_checkpoint(current);
     check_same(saved, describe(sharded, optimizer, 0));
     std::vector<int64_t> begins, elements;

@@ -130,6 +130,12 @@ at::Tensor run_all_gather(const at::Tensor& shard, int64_t ranks, std::string na
   return result;
 }
 
+at::Tensor run_gathered(const at::Tensor& shard, int64_t ranks, std::string name) {
+  auto result = run_all_gather(shard, ranks, std::move(name));
+  Running::of_process().wait(result);
+  return result;
+}
+
 at::Tensor run_all_to_all(const at::Tensor& parts, int64_t ranks, std::string name) {
   const auto group = find_group(name);
   auto input = parts.contiguous().view({-1});
@@ -147,26 +153,12 @@ at::Tensor run_wait(const at::Tensor& started, const at::Tensor& /*source*/) {
   return started;
 }
 
-at::Tensor run_pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
-                    at::ScalarType dtype) {
-  auto result = at::empty({elements}, parts[0].options().dtype(dtype));
-  int64_t end = 0;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const auto count = parts[i].numel();
-    if (offsets[i] > end) result.slice(0, end, offsets[i]).zero_();
-    result.slice(0, offsets[i], offsets[i] + count).view(parts[i].sizes()).copy_(parts[i]);
-    end = offsets[i] + count;
-  }
-  if (end < elements) result.slice(0, end, elements).zero_();
-  return result;
-}
-
 void run_agree(std::string name, std::string text) { agree(*find_group(name), text); }
 
 // --- agreement -----------------------------------------------------------------------------------
 
 /// What each rank has, of equal numbers of elements.
-at::Tensor gathered(GroupState& group, const at::Tensor& mine) {
+at::Tensor gathered_now(GroupState& group, const at::Tensor& mine) {
   auto input = mine;
   auto result = at::empty({group.size * mine.numel()}, mine.options());
   const auto works = group.start("agree", 0, mine.device().type(), [&](c10d::Backend& backend) {
@@ -198,6 +190,7 @@ std::string line_at(const std::string& text, size_t at) {
   }
   if (others.empty()) others.push_back(0);  // equal hashes would not have come here
   const auto& other = texts[others[0]];
+  for (auto& rank : others) rank = group.named(rank);
   const auto at = static_cast<size_t>(
       std::mismatch(usual.begin(), usual.end(), other.begin(), other.end()).first - usual.begin());
   throw DistributedError(
@@ -214,12 +207,12 @@ std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine
   if (group.size == 1) return {mine};
   auto length = at::zeros({1}, at::kLong);
   *length.mutable_data_ptr<int64_t>() = static_cast<int64_t>(mine.size());
-  const auto lengths = gathered(group, length);
+  const auto lengths = gathered_now(group, length);
   const auto* const count = lengths.const_data_ptr<int64_t>();
   const auto longest = *std::max_element(count, count + group.size);
   auto padded = at::zeros({longest + 1}, at::kChar);
   std::copy(mine.begin(), mine.end(), padded.mutable_data_ptr<int8_t>());
-  const auto all = gathered(group, padded);
+  const auto all = gathered_now(group, padded);
   const auto* const text = reinterpret_cast<const char*>(all.const_data_ptr<int8_t>());
   std::vector<std::string> texts;
   for (int32_t rank = 0; rank < group.size; ++rank) {
@@ -232,7 +225,7 @@ void agree(GroupState& group, const std::string& text) {
   if (group.size == 1) return;
   auto mine = at::zeros({1}, at::kLong);
   *mine.mutable_data_ptr<int64_t>() = static_cast<int64_t>(hash_of_bytes(text).low);
-  const auto all = gathered(group, mine);
+  const auto all = gathered_now(group, mine);
   const auto* const hashes = all.const_data_ptr<int64_t>();
   const bool same =
       std::all_of(hashes, hashes + group.size, [&](int64_t hash) { return hash == hashes[0]; });
@@ -266,6 +259,13 @@ at::Tensor all_gather(const at::Tensor& shard, const GroupState& group) {
   return op.call(shard, group.size, group.name);
 }
 
+at::Tensor gathered(const at::Tensor& shard, const GroupState& group) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("antegrad::gathered", "")
+                             .typed<at::Tensor(const at::Tensor&, int64_t, std::string)>();
+  return op.call(shard, group.size, group.name);
+}
+
 at::Tensor all_to_all(const at::Tensor& parts, const GroupState& group) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("antegrad::all_to_all", "")
@@ -280,27 +280,18 @@ at::Tensor wait(const at::Tensor& started, const at::Tensor& source) {
   return op.call(started, source);
 }
 
-at::Tensor pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
-                at::ScalarType dtype) {
-  static const auto op =
-      c10::Dispatcher::singleton()
-          .findSchemaOrThrow("antegrad::pack", "")
-          .typed<at::Tensor(at::TensorList, at::IntArrayRef, int64_t, at::ScalarType)>();
-  return op.call(parts, offsets, elements, dtype);
-}
-
 TORCH_LIBRARY_FRAGMENT(antegrad, m) {
   m.def("all_gather(Tensor shard, int ranks, str group) -> Tensor");
+  m.def("gathered(Tensor shard, int ranks, str group) -> Tensor");
   m.def("all_to_all(Tensor parts, int ranks, str group) -> Tensor");
   m.def("wait(Tensor started, Tensor source) -> Tensor");
-  m.def("pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor");
   m.def("agree(str group, str collectives) -> ()");
 }
 TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
   m.impl("all_gather", &run_all_gather);
+  m.impl("gathered", &run_gathered);
   m.impl("all_to_all", &run_all_to_all);
   m.impl("wait", &run_wait);
-  m.impl("pack", &run_pack);
   m.impl("agree", &run_agree);
 }
 

@@ -1,17 +1,18 @@
 #pragma once
 
 /// \file
-/// Collectives: for programs as operators, each in two parts, and for plain code as functions.
+/// Collectives: for programs as operators, most of them in two parts, and for plain code as
+/// functions.
 ///
 ///   antegrad::all_gather(Tensor shard, int ranks, str group) -> Tensor
 ///       the flat shards of all ranks, one after the other
+///   antegrad::gathered(Tensor shard, int ranks, str group) -> Tensor
+///       the same in one part, for what is needed at once
 ///   antegrad::all_to_all(Tensor parts, int ranks, str group) -> Tensor
 ///       [ranks, n]: what each rank has for this one; `parts` has ranks * n elements
 ///   antegrad::wait(Tensor started, Tensor source) -> Tensor
 ///       `started`, from when on it may be read. Between the two, nobody may free `source`, which
 ///       is why it is an argument.
-///   antegrad::pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor
-///       a flat tensor with the elements of each part from its offset on, and zeros between
 ///   antegrad::agree(str group, str collectives) -> ()
 ///       compares the text on all ranks, and throws DistributedError if it differs
 ///
@@ -29,10 +30,9 @@ namespace antegrad::distributed {
 
 /// As the operators of these names. In a capture they are recorded.
 at::Tensor all_gather(const at::Tensor& shard, const GroupState& group);
+at::Tensor gathered(const at::Tensor& shard, const GroupState& group);
 at::Tensor all_to_all(const at::Tensor& parts, const GroupState& group);
 at::Tensor wait(const at::Tensor& started, const at::Tensor& source);
-at::Tensor pack(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
-                at::ScalarType dtype);
 
 /// Outside of captures, to the end. Throw DistributedError. `tensor` is contiguous, and written.
 void all_reduce(GroupState& group, at::Tensor& tensor);

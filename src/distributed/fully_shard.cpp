@@ -19,6 +19,7 @@ namespace {
 
 using detail::ShardUnit;
 using Units = std::vector<std::shared_ptr<ShardUnit>>;
+using distributed::Mesh;
 using distributed::Named;
 
 struct Found {
@@ -75,6 +76,29 @@ Units units_of(const std::vector<Named>& parameters, const ProcessGroup& group,
   return units;
 }
 
+void check_groups(const Mesh& inner, const Mesh& outer, const distributed::Layout& layout) {
+  const auto state_of = [](const std::optional<ProcessGroup>& group) {
+    return group ? group->state() : nullptr;
+  };
+  if (inner.group.state() == outer.group.state() &&
+      state_of(inner.replicas) == state_of(outer.replicas)) {
+    return;
+  }
+  throw InputError(
+      ErrorText{"one group for a module and the modules in it, and the same replicas",
+                fmt::format("that {} is sharded over others", layout.members.front().name),
+                "give every call of fully_shard() the same groups"});
+}
+
+// That all ranks have the text, and that the groups are as they should be.
+void agree_over(const Mesh& mesh, const std::string& text) {
+  distributed::agree(*mesh.group.state(), text);
+  if (!mesh.replicas) return;
+  distributed::agree(
+      *mesh.replicas->state(),
+      text + fmt::format("rank {} of {} in its group\n", mesh.group.rank(), mesh.group.size()));
+}
+
 }  // namespace
 
 Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
@@ -84,14 +108,16 @@ Sharded fully_shard(torch::nn::Module& module, const ProcessGroup& group,
   if (units.empty() && made.empty()) {
     throw InputError(ErrorText{"a module with parameters", module.name() + " without", ""});
   }
+  const Mesh mesh{group, options.replicas};
+  for (const auto& unit : units) check_groups(unit->mesh(), mesh, unit->layout());
   std::string text;
   for (const auto& unit : made) text += unit->text();
-  distributed::agree(*group.state(), text);
+  agree_over(mesh, text);
   for (const auto& unit : made) unit->make_shard();
-  if (options.broadcast && group.size() > 1) distributed::broadcast_buffers(module, group);
+  if (options.broadcast) distributed::broadcast_buffers(module, mesh);
   units.insert(units.end(), made.begin(), made.end());
 
-  Sharded sharded(group);
+  Sharded sharded(group, options.replicas);
   sharded.units_ = std::move(units);
   for (const auto& unit : sharded.units_) sharded.parameters_.push_back(unit->shard());
   for (const auto& named : module.named_buffers()) {
@@ -115,6 +141,15 @@ std::vector<Sharded::Part> Sharded::parts() const {
 }
 
 double Sharded::clip_grad_norm_(double max_norm) const {
+  for (const auto& unit : units_) {
+    if (unit->sum()->empty()) continue;
+    throw InputError(ErrorText{
+        "gradients that are reduced",
+        fmt::format("that those of {} were added up on each rank alone",
+                    unit->layout().members.front().name),
+        "clip after the backward of a call that began outside of accumulating(), and that uses the "
+        "same parameters"});
+  }
   const at::NoGradGuard no_grad;
   auto squares = at::zeros({1}, at::kDouble);
   for (const auto& shard : parameters_) {
@@ -130,6 +165,16 @@ double Sharded::clip_grad_norm_(double max_norm) const {
     if (shard.grad().defined()) shard.mutable_grad().mul_(scale);
   }
   return norm;
+}
+
+Accumulating Sharded::accumulating() const {
+  Accumulating::Sums sums;
+  for (const auto& unit : units_) sums.push_back(unit->sum());
+  return Accumulating(std::move(sums));
+}
+
+void Sharded::forget_accumulated() const {
+  for (const auto& unit : units_) unit->sum()->clear();
 }
 
 Sharded::Unsharded::Unsharded(Units units) : units_(std::move(units)) {

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <unordered_map>
 #include <utility>
+
+#include "distributed/by_name.h"
 
 namespace antegrad {
 
@@ -22,14 +23,12 @@ std::string text_of(const std::exception& error) {
 }  // namespace
 
 ProcessGroup::State::State(c10::intrusive_ptr<c10d::ProcessGroup> c10d_group,
-                           std::string group_name,
-                           std::unique_ptr<distributed::Heartbeat> heartbeat, int32_t of_machine)
+                           std::string group_name, Origin group_origin)
     : group(std::move(c10d_group)),
       name(std::move(group_name)),
       rank(group->getRank()),
       size(group->getSize()),
-      local_rank(of_machine),
-      heartbeat_(std::move(heartbeat)) {}
+      origin(std::move(group_origin)) {}
 
 auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType device,
                                 const std::function<Works(c10d::Backend&)>& begin) -> Works {
@@ -46,7 +45,7 @@ auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType
   try {
     return begin(*group->getBackend(device));
   } catch (const std::exception& error) {
-    fail(what, text_of(error));
+    fail(what, error);
   }
 }
 
@@ -55,19 +54,21 @@ void ProcessGroup::State::wait(const char* what, const Works& works) {
   try {
     for (const auto& work : works) work->wait();
   } catch (const std::exception& error) {
-    fail(what, text_of(error));
+    fail(what, error);
   }
   waited_.fetch_add((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
                     std::memory_order_relaxed);
 }
 
-void ProcessGroup::State::fail(const char* what, const std::string& why) {
-  auto ranks = heartbeat_ ? heartbeat_->ranks_at_fault(kPatience) : std::vector<int32_t>();
+void ProcessGroup::State::fail(const char* what, const std::exception& error) {
+  const auto why = text_of(error);
+  auto ranks =
+      origin.heartbeat ? origin.heartbeat->ranks_at_fault(kPatience) : std::vector<int32_t>();
   const auto first_line = why.substr(0, why.find('\n'));
   const auto who =
       ranks.empty() ? std::string("a rank")
                     : fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
-  const auto found = fmt::format("that {} did not (rank {} saw: {})", who, rank, first_line);
+  const auto found = fmt::format("that {} did not (rank {} saw: {})", who, named(rank), first_line);
   {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {
@@ -86,38 +87,18 @@ GroupStats ProcessGroup::State::stats() const {
 }
 
 namespace distributed {
-namespace {
 
-struct Groups {
-  std::mutex mutex;
-  std::unordered_map<std::string, std::weak_ptr<GroupState>> by_name;
-
-  static Groups& of_process() {
-    static auto* const groups = new Groups();
-    return *groups;
-  }
-};
-
-}  // namespace
+using Groups = ByName<GroupState>;
 
 std::shared_ptr<GroupState> find_group(const std::string& name) {
-  auto& groups = Groups::of_process();
-  {
-    const std::lock_guard lock(groups.mutex);
-    const auto known = groups.by_name.find(name);
-    if (known != groups.by_name.end()) {
-      if (auto state = known->second.lock()) return state;
-    }
-  }
+  if (auto state = Groups::of_process().find(name)) return state;
   throw DistributedError({}, {"the group \"" + name + "\" of the program",
                               "that this process has none of this name, or no longer",
                               "keep the ProcessGroup, or what was sharded over it"});
 }
 
 void remember_group(const std::shared_ptr<GroupState>& state) {
-  auto& groups = Groups::of_process();
-  const std::lock_guard lock(groups.mutex);
-  groups.by_name[state->name] = state;
+  Groups::of_process().remember(state->name, state);
 }
 
 }  // namespace distributed

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -27,15 +28,28 @@ struct ProcessGroup::State {
   /// What one collective started: it ends when all of it has.
   using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-  /// `heartbeat` may be null: then nobody knows which rank a failure comes from.
-  State(c10::intrusive_ptr<c10d::ProcessGroup> group, std::string name,
-        std::unique_ptr<distributed::Heartbeat> heartbeat, int32_t local_rank);
+  /// What is known of a group that antegrad made itself.
+  struct Origin {
+    c10::intrusive_ptr<c10d::Store> store = {};
+    std::chrono::milliseconds timeout{};
+    /// Which rank a failure comes from; null for a group of one.
+    std::shared_ptr<distributed::Heartbeat> heartbeat = {};
+    /// By rank of a subgroup, that of the group which all processes joined; empty for this one.
+    std::vector<int32_t> ranks = {};
+    int32_t local_rank = 0;  ///< among the processes of this machine
+  };
+  State(c10::intrusive_ptr<c10d::ProcessGroup> group, std::string name, Origin origin);
 
   const c10::intrusive_ptr<c10d::ProcessGroup> group;
   const std::string name;
   const int32_t rank;
   const int32_t size;
-  const int32_t local_rank;  // among the processes of this machine
+  const Origin origin;
+
+  /// What a rank is called in errors.
+  int32_t named(int32_t of) const { return origin.ranks.empty() ? of : origin.ranks[of]; }
+  /// Of the next split; the same on all.
+  int next_split() { return next_split_.fetch_add(1, std::memory_order_relaxed); }
 
   /// Starts a collective that hands over so many bytes. Throws DistributedError.
   Works start(const char* what, int64_t bytes, c10::DeviceType device,
@@ -48,13 +62,14 @@ struct ProcessGroup::State {
   }
   GroupStats stats() const;
 
- private:
-  [[noreturn]] void fail(const char* what, const std::string& why);
+  /// Finds out who is to blame for `error`, and throws a DistributedError. The group stays failed.
+  [[noreturn]] void fail(const char* what, const std::exception& error);
 
+ private:
   static constexpr int kFirstTag = 1 << 30;  // others use small ones
   static constexpr int kLastTag = (1 << 20) - 1;
-  const std::unique_ptr<distributed::Heartbeat> heartbeat_;
   std::atomic<int> next_tag_{0};
+  std::atomic<int> next_split_{0};
   std::atomic<int64_t> collectives_{0};
   std::atomic<int64_t> bytes_{0};
   std::atomic<int64_t> waited_{0};  // nanoseconds

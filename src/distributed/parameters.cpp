@@ -60,12 +60,12 @@ std::vector<Named> whole_parameters(const torch::nn::Module& module) {
   return found;
 }
 
-void broadcast_buffers(const torch::nn::Module& module, const ProcessGroup& group) {
+void broadcast_buffers(const torch::nn::Module& module, const Mesh& mesh) {
   const at::NoGradGuard no_grad;
   for (const auto& named : module.named_buffers()) {
     if (!named.value().defined() || named.value().numel() == 0) continue;
     auto whole = named.value().contiguous();
-    broadcast(*group.state(), whole, /*from=*/0);
+    broadcast_over(mesh, whole);
     if (!whole.is_same(named.value())) named.value().copy_(whole);
   }
 }

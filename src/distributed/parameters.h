@@ -11,6 +11,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "distributed/layout.h"
+
 namespace torch::nn {
 class Module;
 }
@@ -27,7 +29,7 @@ void check_parameter(const Named& first, const Named& parameter);
 /// are sharded or replicated already.
 std::vector<Named> whole_parameters(const torch::nn::Module& module);
 
-/// Rank 0's buffers become those of all ranks.
-void broadcast_buffers(const torch::nn::Module& module, const ProcessGroup& group);
+/// The first rank's buffers become those of all ranks.
+void broadcast_buffers(const torch::nn::Module& module, const Mesh& mesh);
 
 }  // namespace antegrad::distributed

@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "capture/placeholder.h"
@@ -23,8 +24,10 @@ class ReplicaBucket final : public capture::Placeholder,
   using Named = distributed::Named;
 
   ReplicaBucket(ProcessGroup group, const std::vector<Named>& parameters)
-      : group_(std::move(group)),
-        layout_(parameters, parameters.front().second.element_size(), group_.size()) {
+      : mesh_{std::move(group)},
+        layout_(parameters, parameters.front().second.element_size(), mesh_),
+        sum_(LocalSum::make(mesh_.group.name(), /*whole=*/false,
+                            parameters.front().second.device())) {
     for (const auto& [name, parameter] : parameters) {
       parameters_.emplace_back(parameter.getIntrusivePtr());
     }
@@ -41,17 +44,24 @@ class ReplicaBucket final : public capture::Placeholder,
     }
   }
 
-  std::vector<at::Tensor> compute() override;
+  std::vector<at::Tensor> compute(capture::Gradients gradients) override;
+  capture::Gradients gradients() const override { return sum_->gradients(); }
   Recompute recompute() const override { return Recompute::as_decided; }
 
   std::vector<at::Tensor> means(const std::vector<at::Tensor>& gradients) const;
+  at::Tensor accumulate(const std::vector<at::Tensor>& gradients) const {
+    return distributed::accumulate_members(layout_, gradients,
+                                           distributed::dtype_of_defined(gradients), mesh_, *sum_);
+  }
+  const std::shared_ptr<LocalSum>& sum() const { return sum_; }
   std::string text() const { return "bucket\n" + layout_.text(); }
 
  private:
   at::Tensor parameter(size_t index) const { return at::Tensor(parameters_[index].lock()); }
 
-  const ProcessGroup group_;
+  const distributed::Mesh mesh_;
   const distributed::Layout layout_;
+  const std::shared_ptr<LocalSum> sum_;
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters_;
 };
 
@@ -63,13 +73,15 @@ struct HeldBucket : torch::CustomClassHolder {
   const std::shared_ptr<const ReplicaBucket> bucket;
 };
 
-// The parameters as they are. Its backward averages gradients.
+// The parameters as they are. Its backward averages gradients, or, with the leaf of the bucket's
+// sum, adds them up on this rank.
 struct Replicate : torch::autograd::Function<Replicate> {
   static torch::autograd::variable_list forward(
       torch::autograd::AutogradContext* context, at::TensorList parameters,
-      const std::shared_ptr<const ReplicaBucket>& bucket) {
+      const std::optional<at::Tensor>& leaf, const std::shared_ptr<const ReplicaBucket>& bucket) {
     context->saved_data["bucket"] =
         c10::IValue::make_capsule(c10::make_intrusive<HeldBucket>(bucket));
+    context->saved_data["accumulates"] = leaf.has_value();
     context->set_materialize_grads(false);
     const at::AutoDispatchBelowADInplaceOrView no_views;
     std::vector<at::Tensor> same;
@@ -79,33 +91,35 @@ struct Replicate : torch::autograd::Function<Replicate> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
     const auto held = context->saved_data.at("bucket").toCapsule();
-    auto means = static_cast<const HeldBucket&>(*held).bucket->means(gradients);
-    means.emplace_back();  // of the bucket
-    return means;
+    const auto& bucket = *static_cast<const HeldBucket&>(*held).bucket;
+    torch::autograd::variable_list results(gradients.size());
+    const bool accumulates = context->saved_data.at("accumulates").toBool();
+    if (!accumulates) results = bucket.means(gradients);
+    results.push_back(accumulates ? bucket.accumulate(gradients) : at::Tensor());
+    results.emplace_back();  // of the bucket
+    return results;
   }
 };
 
 }  // namespace
 
-std::vector<at::Tensor> ReplicaBucket::compute() {
+std::vector<at::Tensor> ReplicaBucket::compute(capture::Gradients gradients) {
   std::vector<at::Tensor> parameters;
   for (size_t i = 0; i < parameters_.size(); ++i) parameters.push_back(parameter(i));
-  return Replicate::apply(at::TensorList(parameters),
+  return Replicate::apply(at::TensorList(parameters), sum_->leaf_for(gradients),
                           std::shared_ptr<const ReplicaBucket>(shared_from_this()));
 }
 
 // What a rank added up it sends to the others, so that all have the same bits.
 std::vector<at::Tensor> ReplicaBucket::means(const std::vector<at::Tensor>& gradients) const {
-  const auto& group = *group_.state();
-  if (group.size == 1) return gradients;
-  at::ScalarType dtype{};
-  for (const auto& gradient : gradients) {
-    if (gradient.defined()) dtype = gradient.scalar_type();
-  }
-  const auto part = distributed::mean_of_part(layout_, gradients, dtype, group);
+  const auto& group = *mesh_.group.state();
+  const auto part = distributed::mean_of_part(
+      layout_, gradients, distributed::dtype_of_defined(gradients), mesh_, *sum_);
   std::vector<at::Tensor> means(gradients.size());
   if (!part.defined()) return means;
-  const auto all = layout_.views(distributed::wait(distributed::all_gather(part, group), part));
+  const auto flat =
+      group.size == 1 ? part : distributed::wait(distributed::all_gather(part, group), part);
+  const auto all = layout_.views(flat);
   for (size_t i = 0; i < means.size(); ++i) {
     if (gradients[i].defined()) means[i] = all[i].clone();
   }
@@ -113,6 +127,16 @@ std::vector<at::Tensor> ReplicaBucket::means(const std::vector<at::Tensor>& grad
 }
 
 }  // namespace detail
+
+Accumulating Replicated::accumulating() const {
+  Accumulating::Sums sums;
+  for (const auto& bucket : *buckets_) sums.push_back(bucket->sum());
+  return Accumulating(std::move(sums));
+}
+
+void Replicated::forget_accumulated() const {
+  for (const auto& bucket : *buckets_) bucket->sum()->clear();
+}
 
 Replicated replicate(torch::nn::Module& module, const ProcessGroup& group,
                      const ReplicaOptions& options) {
@@ -145,7 +169,7 @@ Replicated replicate(torch::nn::Module& module, const ProcessGroup& group,
       auto values = parameter.detach();
       distributed::broadcast(*group.state(), values, /*from=*/0);
     }
-    distributed::broadcast_buffers(module, group);
+    distributed::broadcast_buffers(module, {group});
   }
   for (const auto& bucket : buckets) bucket->mark();
   return {group, std::shared_ptr<const Replicated::Buckets>(

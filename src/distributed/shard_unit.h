@@ -15,6 +15,7 @@
 
 #include "capture/placeholder.h"
 #include "distributed/layout.h"
+#include "distributed/local_sum.h"
 #include "distributed/parameters.h"
 
 namespace antegrad::detail {
@@ -24,7 +25,7 @@ class ShardUnit final : public capture::Placeholder,
  public:
   /// The parameters stay as they are until make_shard() is called. They have one dtype and device,
   /// and all require grad, or none.
-  ShardUnit(ProcessGroup group, ShardOptions options,
+  ShardUnit(const ProcessGroup& group, ShardOptions options,
             const std::vector<distributed::Named>& parameters);
 
   /// Takes the memory of the parameters. A collective with ShardOptions::broadcast.
@@ -34,16 +35,21 @@ class ShardUnit final : public capture::Placeholder,
   /// Takes it again, and keeps this rank's part.
   void take_back();
 
-  std::vector<at::Tensor> compute() override;
+  capture::Gradients gradients() const override;
+  std::vector<at::Tensor> compute(capture::Gradients gradients) override;
   Recompute recompute() const override;
   /// The flat gradient of this rank's part, from the gradients of the parameters; undefined if all
   /// are undefined.
   at::Tensor reduce(const std::vector<at::Tensor>& gradients) const;
+  /// Adds them up on this rank instead; the gradient of the sum's leaf.
+  at::Tensor accumulate(const std::vector<at::Tensor>& gradients) const;
   /// The parameters, of this rank's part and those of others.
   std::vector<at::Tensor> gather(const at::Tensor& shard) const;
 
+  const distributed::Mesh& mesh() const { return mesh_; }
   const at::Tensor& shard() const { return shard_; }
   const distributed::Layout& layout() const { return layout_; }
+  const std::shared_ptr<LocalSum>& sum() const { return sum_; }
   /// A unit of an inner module gets the names of the outer one.
   void rename(size_t member, std::string name) { layout_.members[member].name = std::move(name); }
   /// What must be the same on all ranks.
@@ -51,19 +57,21 @@ class ShardUnit final : public capture::Placeholder,
 
  private:
   at::Tensor flat() const;  // with the values of the parameters
+  at::ScalarType dtype_of(const std::vector<at::Tensor>& gradients) const;
   at::Tensor part_here(const at::Tensor& flat) const;
   void take_memory();
   /// Calls `visit` with each parameter that is still there, and its place in the layout.
   template <class Visit>
   void each_parameter(Visit visit) const;
 
-  const ProcessGroup group_;
+  const distributed::Mesh mesh_;
   const ShardOptions options_;
   distributed::Layout layout_;
   // Not owned: the storage of a parameter holds its unit.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> parameters_;
   at::TensorOptions kind_;
   bool requires_grad_ = false;
+  const std::shared_ptr<LocalSum> sum_;
   at::Tensor shard_;
   at::Tensor full_;  // between restore() and take_back()
 };

@@ -22,9 +22,13 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::fetch_start", kLeavesDevice},
     {"antegrad::fetch_wait", kView},
     {"antegrad::all_gather", kAgreed},
+    {"antegrad::gathered", kAgreed},
     {"antegrad::all_to_all", kAgreed},
     {"antegrad::wait", kView | kAgreed},
-    {"antegrad::pack"},
+    // These use a sum outside of the graph, once for whoever reads their results, and for nobody
+    // not.
+    {.name = "antegrad::pack", .traits = kNotSame, .trial = TrialData::unknown},
+    {.name = "antegrad::accumulate", .traits = kNotSame, .trial = TrialData::unknown},
     {"antegrad::agree", kCollective},
     {"antegrad::restride", kPointwise | kNoOp},
     {"antegrad::opaque", kNamesCode},

@@ -37,6 +37,8 @@ GuardSet::GuardSet(const capture::Captured& captured, const Leaves& arguments, c
     : ambient_(Ambient::now()),
       types_(types),
       host_(arguments.host),
+      placeholders_(captured.placeholders),
+      marks_(capture::marks_made()),
       leaf_inputs_(captured.leaf_inputs),
       numbers_(captured.numbers),
       fixed_values_(numbers_.fixed.size()),
@@ -183,7 +185,15 @@ bool GuardSet::state_holds(const Leaves& arguments, const void* types, std::stri
   if (!same_host(arguments.host, host_)) {
     return misfit(why, [&] { return host_difference("the arguments", host_, arguments.host); });
   }
-  return true;
+  if (capture::marks_made() != marks_) {
+    return misfit(why, [&] { return "which modules are sharded, replicated or synchronised"; });
+  }
+  const auto other = std::ranges::find_if_not(placeholders_, &capture::PlaceholderUse::holds);
+  if (other == placeholders_.end()) return true;
+  return misfit(why, [&] {
+    const bool was = other->gradients == capture::Gradients::accumulated;
+    return changed("accumulating() of a sharded or replicated module", was, !was);
+  });
 }
 
 bool GuardSet::holds(const Leaves& arguments, const void* types, std::string* why) const {

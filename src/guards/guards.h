@@ -3,9 +3,10 @@
 /// \file
 /// Decides whether a program fits a call, by plain comparisons that are prepared once.
 ///
-/// Checked in this order: ambient state, host values, argument tensors, the module (structure,
-/// training flags, identity and metadata of slots), anonymous closure tensors. For a 12-layer GPT
-/// all of them take less than a microsecond.
+/// Checked in this order: ambient state, host values, what is replicated and synchronised and what
+/// placeholders are to do with gradients (capture/placeholder.h), argument tensors, the module
+/// (structure, training flags, identity and metadata of slots), anonymous closure tensors. For a
+/// 12-layer GPT all of them take less than a microsecond.
 
 #include <ATen/core/Tensor.h>
 
@@ -76,6 +77,8 @@ class GuardSet {
   Ambient ambient_;
   const void* types_;
   std::vector<HostValue> host_;
+  std::vector<capture::PlaceholderUse> placeholders_;
+  uint64_t marks_ = 0;
   std::vector<TensorGuard> arguments_;
   std::vector<int32_t> leaf_inputs_;
   ops::NumberUse numbers_;

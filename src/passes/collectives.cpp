@@ -23,6 +23,7 @@ struct Collective {
   int32_t wait = -1;
   bool early = false;  ///< may start at any time
   int32_t cast = -1;   ///< of an input of the graph, which makes its input; -1 for none
+  int32_t link = 0;    ///< how many collectives that end late lead to it
 };
 
 /// Moves nodes, which otherwise keep their order.
@@ -49,17 +50,19 @@ class Mover {
   }
 
   void end_late() {
-    std::vector<const Collective*> late;
+    find_links();
+    std::vector<int32_t> first_inputs;  // by first link: where its input is made
     for (const Collective& one : all_) {
-      if (!one.early) late.push_back(&one);
+      if (one.early || one.link > 0) continue;
+      const int32_t maker = made_by_[graph_.nodes[one.start].inputs.front()];
+      first_inputs.push_back(maker < 0 ? one.start : maker);
     }
-    for (size_t i = 0; i < late.size(); ++i) {
-      int32_t before = count();
-      if (i + 1 < late.size()) {
-        const int32_t maker = made_by_[graph_.nodes[late[i + 1]->start].inputs.front()];
-        before = maker < 0 ? late[i + 1]->start : maker;
-      }
-      move_before(late[i]->wait, before);
+    std::ranges::sort(first_inputs);
+    for (const Collective& one : all_) {
+      if (one.early) continue;
+      const auto next = std::ranges::upper_bound(first_inputs, one.start);
+      const bool last = std::distance(next, first_inputs.end()) <= one.link;
+      move_before(one.wait, last ? count() : *(next + one.link));
     }
   }
 
@@ -110,20 +113,37 @@ class Mover {
     one.early = true;
   }
 
+  void find_links() {
+    std::map<int32_t, Collective*> by_wait;
+    for (Collective& one : all_) {
+      if (!one.early) by_wait[one.wait] = &one;
+    }
+    IdMap<ValueId, int32_t> links(graph_.values.size(), 0);  // that lead to a value
+    for (int32_t i = 0; i < count(); ++i) {
+      const Node& node = graph_.nodes[i];
+      int32_t before = 0;
+      for (const ValueId id : node.inputs) {
+        if (id != kNoValue) before = std::max(before, links[id]);
+      }
+      if (const auto known = by_wait.find(i); known != by_wait.end()) {
+        known->second->link = before++;
+      }
+      for (const ValueId id : node.outputs) {
+        if (id != kNoValue) links[id] = before;
+      }
+    }
+  }
+
   /// A node and those between it and `before` that depend on it.
   void move_before(int32_t first, int32_t before) {
     IdMap<ValueId, bool> later(graph_.values.size(), false);
     for (int32_t i = first; i < before; ++i) {
       const Node& node = graph_.nodes[i];
       if (i != first && !any_marked(node.inputs, later)) continue;
-      if (place_[i].second != kHere) return;
+      place_[i] = std::max(place_[i], Place{before, kBefore});
       for (const ValueId id : node.outputs) {
         if (id != kNoValue) later[id] = true;
       }
-    }
-    for (int32_t i = first; i < before; ++i) {
-      const Node& node = graph_.nodes[i];
-      if (i == first || any_marked(node.inputs, later)) place_[i] = {before, kBefore};
     }
   }
 

@@ -5,8 +5,8 @@
 /// the same.
 ///
 /// A collective is two nodes, one that starts it and a wait: a view of its result, from when on
-/// that may be read (OpTraits::agreed). Both passes look at the graph alone, so they decide alike
-/// on all ranks.
+/// that may be read (OpTraits::agreed). One without a wait stays where it is. Both passes look at
+/// the graph alone, so they decide alike on all ranks.
 
 #include <string>
 
@@ -21,8 +21,9 @@ std::string group_of_collectives(const Graph& graph);
 /// Starts collectives of what the graph is given, such as gathers of shards, `ahead` of them early:
 /// right after the wait of the one that many before, and the first ones at the start of the graph.
 /// Ends all others, such as reductions of gradients, late: before the next one's input is made, the
-/// last one at the end of the graph. What computes with their results moves along. With 0 nothing
-/// moves. Runs on functional graphs.
+/// last one at the end of the graph. One that needs the result of another, as the gather of an
+/// all-reduce does, runs while the input of the one after the next is made, and so on. What
+/// computes with their results moves along. With 0 nothing moves. Runs on functional graphs.
 Graph overlap_collectives(Graph graph, int64_t ahead);
 
 /// Adds a first node for each group that compares the group's collectives with those of the other

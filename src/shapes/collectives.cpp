@@ -31,6 +31,12 @@ bool pack(Call& call) {
   return call.returns(std::move(packed));
 }
 
+bool accumulate(Call& call) {
+  auto none = contiguous(call.arg(0).toTensorVector().at(0), {0});
+  none.dtype = at::kFloat;
+  return call.returns(std::move(none));
+}
+
 bool nothing(Call& call) { return call.returns(); }
 
 /// The first dimension of argument 0 becomes what `change` makes of it.
@@ -62,9 +68,11 @@ bool all_to_all_single(Call& call) {
 
 constexpr Family collective_family = {
     {"antegrad::all_gather", all_gather},
+    {"antegrad::gathered", all_gather},
     {"antegrad::all_to_all", all_to_all},
     {"antegrad::wait", same},
     {"antegrad::pack", pack},
+    {"antegrad::accumulate", accumulate},
     {"antegrad::agree", nothing},
     {"_c10d_functional::all_reduce", like_first},
     {"_c10d_functional::broadcast", like_first},

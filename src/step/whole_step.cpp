@@ -139,8 +139,13 @@ WholeStep::Pairs WholeStep::new_values(const Pairs& gradients, const Tensors& ar
     const auto gradient = gradient_of.find(parameter.tensor.unsafeGetTensorImpl());
     found.push_back(gradient == gradient_of.end() ? at::Tensor() : gradient->second);
   });
-  if (!layout_.updates) return added_up(found);
-  return updated(limited(with_sums(std::move(found))), arguments);
+  auto values =
+      layout_.updates ? updated(limited(with_sums(std::move(found))), arguments) : added_up(found);
+  // What is computed for an input without elements is computed for what it does.
+  for (const auto& [input, gradient] : gradients) {
+    if (input.numel() == 0) values.emplace_back(input, gradient);
+  }
+  return values;
 }
 
 // Gradients of this call and those before it.

@@ -28,6 +28,7 @@ std::map<std::string, std::vector<Stack>> samples(const std::string& group) {
   const std::vector<int64_t> halves = {2, 2};
   return {
       {"antegrad::all_gather", {{flat, 2, group}, {rows, 2, group}}},
+      {"antegrad::gathered", {{flat, 2, group}, {rows, 2, group}}},
       {"antegrad::all_to_all", {{flat, 2, group}, {rows, 2, group}}},
       {"antegrad::wait", {{flat, rows}, {strided, rows}}},
       {"antegrad::agree", {{group, std::string("the same")}}},

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "distributed/local_sum.h"
 #include "support/shape_sample_parts.h"
 #include "support/shape_samples.h"
 
@@ -140,7 +141,9 @@ Arguments pack(R& r) {
     offsets.push_back(end);
     end += parts.back().numel() + r.integer(0, 3);
   }
-  return {parts, offsets, end, r.floating()};
+  static const auto sum = detail::LocalSum::make("samples", /*whole=*/true);
+  sum->clear();
+  return {parts, offsets, end, r.floating(), sum->name()};
 }
 
 /// A handle and the metadata of its tensor.
@@ -239,6 +242,7 @@ const ArgumentsTable& rare_samples() {
       {"antegrad::fetch", fetch},
       {"antegrad::offload", offload},
       {"antegrad::pack", pack},
+      {"antegrad::accumulate", pack},
   };
   return table;
 }

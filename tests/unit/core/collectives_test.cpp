@@ -1,5 +1,6 @@
 #include "passes/collectives.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -68,14 +69,14 @@ nodes
 TEST(Overlap, EndsReductionsBeforeTheNextOneBegins) {
   const std::string first =
       "  %2: f32[8] = aten::neg.default(%0)\n"
-      "  %3: f32[8] = antegrad::pack.default({%2}, [0], 8, f32)\n"
+      "  %3: f32[8] = antegrad::pack.default({%2}, [0], 8, f32, \"g/0\")\n"
       "  %4: f32[2, 4] = antegrad::all_to_all.default(%3, 2, \"g\")\n";
   const std::string end =
       "  %5: f32[2, 4] &4 = antegrad::wait.default(%4, %3)\n"
       "  %6: f32[4] = aten::sum.dim_IntList(%5, [0], false, none)\n";
   const std::string between = "  %7: f32[8] = aten::neg.default(%1)\n";
   const std::string second =
-      "  %8: f32[8] = antegrad::pack.default({%7}, [0], 8, f32)\n"
+      "  %8: f32[8] = antegrad::pack.default({%7}, [0], 8, f32, \"g/0\")\n"
       "  %9: f32[2, 4] = antegrad::all_to_all.default(%8, 2, \"g\")\n";
   const std::string second_end =
       "  %10: f32[2, 4] &9 = antegrad::wait.default(%9, %8)\n"
@@ -84,6 +85,49 @@ TEST(Overlap, EndsReductionsBeforeTheNextOneBegins) {
   const std::string outputs = "outputs\n  %6 result\n  %11 result\n  %12 result\n";
   expect_overlap(kValues, first + end + between + second + second_end + last + outputs, 1,
                  first + between + end + second + last + second_end + outputs);
+}
+
+// A reduction and a gather of its result, twice: each runs while the next input is made.
+TEST(Overlap, EndsEachPartOfAnAllReduceOneInputLater) {
+  const std::string values = R"(inputs
+  %0: f32[8] primal argument 0
+  %1: f32[8] primal argument 1
+  %2: f32[8] primal argument 2
+nodes
+)";
+  const auto line = [](const char* text, auto... ids) {
+    return fmt::format(fmt::runtime(text), ids...);
+  };
+  const auto input = [&](int from, int id) {
+    return line("  %{}: f32[8] = aten::neg.default(%{})\n", id, from);
+  };
+  const auto exchange = [&](int from, int id) {
+    return line(
+        "  %{1}: f32[8] = antegrad::pack.default({{%{0}}}, [0], 8, f32, \"g/0\")\n"
+        "  %{2}: f32[2, 4] = antegrad::all_to_all.default(%{1}, 2, \"g\")\n",
+        from, id, id + 1);
+  };
+  const auto sum = [&](int from, int id) {
+    return line(
+        "  %{2}: f32[2, 4] &{1} = antegrad::wait.default(%{1}, %{0})\n"
+        "  %{3}: f32[4] = aten::sum.dim_IntList(%{2}, [0], false, none)\n"
+        "  %{4}: f32[8] = antegrad::all_gather.default(%{3}, 2, \"g\")\n",
+        from - 1, from, id, id + 1, id + 2);
+  };
+  const auto end = [&](int from, int id) {
+    return line("  %{2}: f32[8] &{1} = antegrad::wait.default(%{1}, %{0})\n", from - 1, from, id);
+  };
+  const std::string outputs = "outputs\n  %9 result\n  %16 result\n  %23 result\n";
+  std::string before;
+  for (const int i : {0, 1, 2}) {
+    const int id = 3 + 7 * i;
+    before += input(i, id) + exchange(id, id + 1) + sum(id + 2, id + 3) + end(id + 5, id + 6);
+  }
+  auto after = input(0, 3) + exchange(3, 4);
+  after += input(1, 10) + sum(5, 6) + exchange(10, 11);
+  after += input(2, 17) + end(8, 9) + sum(12, 13) + exchange(17, 18);
+  after += end(15, 16) + sum(19, 20) + end(22, 23);
+  expect_overlap(values, before + outputs, 1, after + outputs);
 }
 
 TEST(Agree, ComparesTheCollectivesOfEachGroupFirst) {
@@ -120,7 +164,7 @@ nodes
 backward
   %7: f32[4, 4] = aten::mm.default(%9, %4)
   %8: f32[4, 4] = aten::mul.Tensor(%7, %5)
-  %10: f32[16] = antegrad::pack.default({%8}, [0], 16, f32)
+  %10: f32[16] = antegrad::pack.default({%8}, [0], 16, f32, "g/0")
   %11: f32[2, 8] = antegrad::all_to_all.default(%10, 2, "g")
   %12: f32[2, 8] &11 = antegrad::wait.default(%11, %10)
   %13: f32[8] = aten::sum.dim_IntList(%12, [0], false, none)
