@@ -84,11 +84,11 @@ Works between_pairs(c10d::Backend& backend, GroupState& group, PartFor part_for,
   };
   others([&](int32_t rank) {
     std::vector<at::Tensor> part = {part_from(rank)};
-    works.push_back(backend.recv(part, rank, tag));
+    works.push_back({backend.recv(part, rank, tag), rank});
   });
   others([&](int32_t rank) {
     std::vector<at::Tensor> part = {part_for(rank)};
-    works.push_back(backend.send(part, rank, tag));
+    works.push_back({backend.send(part, rank, tag), rank});
   });
   part_from(group.rank).copy_(part_for(group.rank));
   return works;
@@ -96,7 +96,7 @@ Works between_pairs(c10d::Backend& backend, GroupState& group, PartFor part_for,
 
 Works begin_all_gather(c10d::Backend& backend, GroupState& group, at::Tensor& result,
                        at::Tensor& shard) {
-  if (!is_gloo(backend)) return {backend._allgather_base(result, shard)};
+  if (!is_gloo(backend)) return {{backend._allgather_base(result, shard)}};
   const auto part = [&](int32_t rank) {
     return result.narrow(0, rank * shard.numel(), shard.numel());
   };
@@ -108,7 +108,7 @@ Works begin_all_to_all(c10d::Backend& backend, GroupState& group, at::Tensor& re
                        at::Tensor& parts) {
   if (!is_gloo(backend)) {
     std::vector<int64_t> even;
-    return {backend.alltoall_base(result, parts, even, even)};
+    return {{backend.alltoall_base(result, parts, even, even)}};
   }
   const auto part_of = [&](const at::Tensor& all) {
     return [&](int32_t rank) {
@@ -244,7 +244,7 @@ void all_reduce(GroupState& group, at::Tensor& tensor) {
   std::vector<at::Tensor> tensors = {tensor};
   const auto works =
       group.start("all_reduce", bytes(tensor), tensor.device().type(),
-                  [&](c10d::Backend& backend) { return Works{backend.allreduce(tensors)}; });
+                  [&](c10d::Backend& backend) { return Works{{backend.allreduce(tensors)}}; });
   group.wait("all_reduce", works);
 }
 
@@ -255,7 +255,7 @@ void broadcast(GroupState& group, at::Tensor& tensor, int64_t from) {
   options.rootRank = from;
   const auto works = group.start(
       "broadcast", bytes(tensor), tensor.device().type(),
-      [&](c10d::Backend& backend) { return Works{backend.broadcast(tensors, options)}; });
+      [&](c10d::Backend& backend) { return Works{{backend.broadcast(tensors, options)}}; });
   group.wait("broadcast", works);
 }
 

@@ -45,28 +45,36 @@ auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType
   try {
     return begin(*group->getBackend(device));
   } catch (const std::exception& error) {
-    fail(what, text_of(error));
+    fail(what, text_of(error), /*peer=*/-1);
   }
 }
 
 void ProcessGroup::State::wait(const char* what, const Works& works) {
   const auto begin = std::chrono::steady_clock::now();
-  try {
-    for (const auto& work : works) work->wait();
-  } catch (const std::exception& error) {
-    fail(what, text_of(error));
+  for (const auto& part : works) {
+    try {
+      part.work->wait();
+    } catch (const std::exception& error) {
+      fail(what, text_of(error), part.peer);
+    }
   }
   waited_.fetch_add((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
                     std::memory_order_relaxed);
 }
 
-void ProcessGroup::State::fail(const char* what, const std::string& why) {
-  auto ranks = heartbeat_ ? heartbeat_->ranks_at_fault(kPatience) : std::vector<int32_t>();
-  const auto first_line = why.substr(0, why.find('\n'));
+void ProcessGroup::State::fail(const char* what, const std::string& why, int32_t peer) {
+  auto fault = heartbeat_ ? heartbeat_->find_fault(kPatience) : distributed::Fault();
+  // All live and reach the store, so the network is cut between these two.
+  if (fault.ranks.empty() && fault.found.empty() && peer >= 0) {
+    fault = {{peer}, fmt::format("rank {} waited for it", rank)};
+  }
+  const auto& ranks = fault.ranks;
   const auto who =
       ranks.empty() ? std::string("a rank")
                     : fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
-  const auto found = fmt::format("that {} did not (rank {} saw: {})", who, rank, first_line);
+  const auto found =
+      fmt::format("that {} did not{}{} (rank {} saw: {})", who, fault.found.empty() ? "" : ": ",
+                  fault.found, rank, why.substr(0, why.find('\n')));
   {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {
@@ -75,9 +83,10 @@ void ProcessGroup::State::fail(const char* what, const std::string& why) {
     }
   }
   throw DistributedError(
-      std::move(ranks),
+      ranks,
       {fmt::format("all {} ranks of group \"{}\" to take part in {}", size, name, what), found,
-       "look at what that rank printed; start all of them again, from the last checkpoint"});
+       "look at what that rank printed, and at the network; start all of them again, from "
+       "the last checkpoint"});
 }
 
 GroupStats ProcessGroup::State::stats() const {

@@ -25,7 +25,11 @@ namespace antegrad {
 /// Thread-safe. Destroyed before static objects are, or never.
 struct ProcessGroup::State {
   /// What one collective started: it ends when all of it has.
-  using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
+  struct Part {
+    c10::intrusive_ptr<c10d::Work> work;
+    int32_t peer = -1;  ///< with which rank alone; -1 for all
+  };
+  using Works = std::vector<Part>;
 
   /// `heartbeat` may be null: then nobody knows which rank a failure comes from.
   State(c10::intrusive_ptr<c10d::ProcessGroup> group, std::string name,
@@ -48,7 +52,8 @@ struct ProcessGroup::State {
   GroupStats stats() const;
 
  private:
-  [[noreturn]] void fail(const char* what, const std::string& why);
+  /// `peer`: the rank that was waited for, -1 if that is not known.
+  [[noreturn]] void fail(const char* what, const std::string& why, int32_t peer);
 
   static constexpr int kFirstTag = 1 << 30;  // others use small ones
   static constexpr int kLastTag = (1 << 20) - 1;
