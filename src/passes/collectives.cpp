@@ -14,9 +14,6 @@
 namespace antegrad {
 namespace {
 
-bool is_wait(const Node& node) { return node.op.traits().agreed && node.op.traits().view; }
-bool is_start(const Node& node) { return node.op.traits().agreed && !node.op.traits().view; }
-
 /// By position in the graph.
 struct Collective {
   int32_t start = -1;
@@ -85,11 +82,11 @@ class Mover {
     std::map<ValueId, size_t> by_result;
     for (int32_t i = 0; i < count(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (is_start(node)) {
+      if (starts_collective(node)) {
         by_result[node.outputs.front()] = all_.size();
         all_.push_back({.start = i});
         find_before(all_.back());
-      } else if (is_wait(node)) {
+      } else if (ends_collective(node)) {
         const auto started = by_result.find(node.inputs.front());
         if (started == by_result.end()) continue;  // started in the forward
         Collective& one = all_[started->second];
@@ -143,6 +140,12 @@ std::string group_of(const Node& node) {
 
 }  // namespace
 
+bool ends_collective(const Node& node) { return node.op.traits().agreed && node.op.traits().view; }
+
+bool starts_collective(const Node& node) {
+  return node.op.traits().agreed && !node.op.traits().view;
+}
+
 bool has_collectives(const Graph& graph) {
   return std::ranges::any_of(graph.nodes,
                              [](const Node& node) { return node.op.traits().collective; });
@@ -150,7 +153,7 @@ bool has_collectives(const Graph& graph) {
 
 std::string group_of_collectives(const Graph& graph) {
   for (const Node& node : graph.nodes) {
-    if (node.op.traits().collective && !is_wait(node)) return group_of(node);
+    if (node.op.traits().collective && !ends_collective(node)) return group_of(node);
   }
   return {};
 }
@@ -167,7 +170,7 @@ Graph agree_on_collectives(Graph graph) {
   if (!has_collectives(graph)) return graph;
   std::map<std::string, std::string> collectives;
   for (const Node& node : graph.nodes) {
-    if (!is_start(node)) continue;
+    if (!starts_collective(node)) continue;
     const TensorMeta& meta = graph.value(node.outputs.front()).meta;
     collectives[group_of(node)] += fmt::format("{} {}[{}]\n", node.op.info().base_name,
                                                name(meta.dtype), to_string(numel(meta)));

@@ -14,6 +14,10 @@
 
 namespace antegrad {
 
+/// Whether the node starts a collective, or waits for one.
+bool starts_collective(const Node& node);
+bool ends_collective(const Node& node);
+
 bool has_collectives(const Graph& graph);
 /// The group of the first one; empty for none.
 std::string group_of_collectives(const Graph& graph);
