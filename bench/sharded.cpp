@@ -11,7 +11,6 @@
 #include <antegrad/antegrad.h>
 #include <antegrad/memory.h>
 #include <fmt/format.h>
-#include <torch/optim/adamw.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -28,9 +27,8 @@
 
 #include "common/child.h"
 #include "common/harness.h"
-#include "common/models.h"
 #include "common/processes.h"
-#include "common/transformer.h"
+#include "common/sharded_gpt.h"
 #include "distributed/collectives.h"
 
 namespace antegrad::bench {
@@ -39,9 +37,6 @@ namespace {
 using Json = nlohmann::json;
 using List = std::vector<at::Tensor>;
 
-constexpr examples::GptConfig kGpt{
-    .vocabulary = 256, .layers = 6, .width = 256, .heads = 8, .context = 128};
-constexpr int64_t kBatch = 4;  // of each rank
 constexpr int kWarmUp = 4;
 
 // --- one rank ------------------------------------------------------------------------------------
@@ -54,37 +49,19 @@ struct Subject {
   ProcessGroup group;
 };
 
-List batch_of(const ProcessGroup& group) {
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(group.rank() + 1);
-  const auto tokens = at::randint(kGpt.vocabulary, {kBatch, kGpt.context + 1}, generator);
-  return {tokens.narrow(1, 0, kGpt.context).contiguous(),
-          tokens.narrow(1, 1, kGpt.context).contiguous()};
-}
-
 int64_t bytes_of(const List& tensors) {
   int64_t sum = 0;
   for (const auto& tensor : tensors) sum += static_cast<int64_t>(tensor.nbytes());
   return sum;
 }
 
-std::shared_ptr<torch::optim::AdamW> adamw(const List& parameters) {
-  return std::make_shared<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(1e-3));
-}
-
 void clear_all(const List& parameters) {
   for (const auto& parameter : parameters) parameter.mutable_grad().reset();
 }
 
-Sharded sharded_model(examples::Gpt& model, const ProcessGroup& group) {
-  for (const auto& module : model->modules(/*include_self=*/false)) {
-    if (module->as<examples::TransformerBlock>() != nullptr) fully_shard(*module, group);
-  }
-  return fully_shard(*model, group);
-}
-
 Subject sharded(const ProcessGroup& group, bool whole) {
-  examples::Gpt model(kGpt);
-  const auto parts = sharded_model(model, group);
+  examples::Gpt model(kShardedGpt);
+  const auto parts = shard_blocks(model, group);
   const auto parameters = parts.parameters();
   const auto optimizer = adamw(parameters);
   const auto batch = batch_of(group);
@@ -113,7 +90,7 @@ Subject sharded(const ProcessGroup& group, bool whole) {
 
 // libtorch alone, with one flat all-reduce of the gradients.
 Subject all_reduce(const ProcessGroup& group) {
-  examples::Gpt model(kGpt);
+  examples::Gpt model(kShardedGpt);
   const auto parameters = model->parameters();
   const auto optimizer = adamw(parameters);
   const auto batch = batch_of(group);
@@ -184,8 +161,8 @@ int run_rank(const std::string& way, const std::string& file, int steps) {
   auto subject = way == "all_reduce" ? all_reduce(group) : sharded(group, way == "whole_step");
   auto found = measure(subject, steps);
   if (way == "sharded") {
-    examples::Gpt model(kGpt);
-    const auto parts = sharded_model(model, group);
+    examples::Gpt model(kShardedGpt);
+    const auto parts = shard_blocks(model, group);
     std::vector<double> times;
     for (int i = 0; i < steps; ++i) times.push_back(collectives_ms(parts));
     found["collectives_ms"] = times;
@@ -238,8 +215,8 @@ std::optional<Json> turn_of(const std::string& way, int steps) {
     }
     const auto script = std::filesystem::path(ANTEGRAD_BENCH_PEERS_FOLDER) / "sharded.py";
     std::vector<std::string> words = {script.string(), way, file.string(), std::to_string(steps)};
-    for (const int64_t number :
-         {kGpt.vocabulary, kGpt.layers, kGpt.width, kGpt.heads, kGpt.context, kBatch}) {
+    for (const int64_t number : {kShardedGpt.vocabulary, kShardedGpt.layers, kShardedGpt.width,
+                                 kShardedGpt.heads, kShardedGpt.context, kSequencesOfRank}) {
       words.push_back(std::to_string(number));
     }
     status = examples::run_ranks(2, interpreter, words);

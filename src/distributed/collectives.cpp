@@ -228,6 +228,17 @@ std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine
   return texts;
 }
 
+std::string text_of_first(GroupState& group, const std::string& mine) {
+  auto length = at::zeros({1}, at::kLong);
+  *length.mutable_data_ptr<int64_t>() = static_cast<int64_t>(mine.size());
+  broadcast(group, length, /*from=*/0);
+  auto bytes = at::zeros({*length.const_data_ptr<int64_t>()}, at::kChar);
+  auto* const text = bytes.mutable_data_ptr<int8_t>();
+  if (group.rank == 0) std::copy(mine.begin(), mine.end(), text);
+  broadcast(group, bytes, /*from=*/0);
+  return {reinterpret_cast<const char*>(text), static_cast<size_t>(bytes.numel())};
+}
+
 void agree(GroupState& group, const std::string& text) {
   if (group.size == 1) return;
   auto mine = at::zeros({1}, at::kLong);

@@ -41,6 +41,9 @@ void broadcast(GroupState& group, at::Tensor& tensor, int64_t from);
 /// The texts of all ranks, by rank. Throws DistributedError.
 std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine);
 
+/// The text of rank 0. Throws DistributedError.
+std::string text_of_first(GroupState& group, const std::string& mine);
+
 /// Throws DistributedError if the ranks have different texts; it says which, and the first
 /// different line.
 void agree(GroupState& group, const std::string& text);
