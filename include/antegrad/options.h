@@ -98,6 +98,9 @@ struct Options {
   /// they overlap with computation, where a memory budget has room; with 1 or more, reductions also
   /// end one later. Must be the same on all ranks. At least 0.
   int64_t gather_prefetch = 1;
+  /// Whether collectives that the callable itself calls may be left out, merged and run again in the
+  /// backward, like a computation; otherwise each runs once. All ranks must then compile the same.
+  bool unsafe_allow_optimization_of_collectives = false;
   Lowering lowering = Lowering::exact;
   /// Whether generated kernels also run where libtorch's were faster when both were compared. They
   /// may still take less memory.
@@ -225,6 +228,10 @@ struct Options {
   }
   Options& with_gather_prefetch(int64_t value) {
     gather_prefetch = value;
+    return *this;
+  }
+  Options& with_unsafe_allow_optimization_of_collectives(bool value) {
+    unsafe_allow_optimization_of_collectives = value;
     return *this;
   }
   Options& with_lowering(Lowering value) {

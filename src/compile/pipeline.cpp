@@ -308,6 +308,7 @@ PassContext pass_context(const Options& options) {
                      std::make_shared<std::vector<PassRecord>>()};
   for (const auto pass : options.disabled_passes) passes.disabled.emplace_back(word_of(pass));
   passes.custom_pass = options.joint_custom_pass;
+  passes.optimize_collectives = options.unsafe_allow_optimization_of_collectives;
   return passes;
 }
 

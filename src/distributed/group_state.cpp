@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
 #include <unordered_map>
 #include <utility>
@@ -45,7 +46,7 @@ auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType
   try {
     return begin(*group->getBackend(device));
   } catch (const std::exception& error) {
-    fail(what, text_of(error), /*peer=*/-1);
+    fail(what, error);
   }
 }
 
@@ -55,14 +56,15 @@ void ProcessGroup::State::wait(const char* what, const Works& works) {
     try {
       part.work->wait();
     } catch (const std::exception& error) {
-      fail(what, text_of(error), part.peer);
+      fail(what, error, part.peer);
     }
   }
   waited_.fetch_add((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
                     std::memory_order_relaxed);
 }
 
-void ProcessGroup::State::fail(const char* what, const std::string& why, int32_t peer) {
+void ProcessGroup::State::fail(const char* what, const std::exception& error, int32_t peer) {
+  const auto why = text_of(error);
   auto fault = heartbeat_ ? heartbeat_->find_fault(kPatience) : distributed::Fault();
   // All live and reach the store, so the network is cut between these two.
   if (fault.ranks.empty() && fault.found.empty() && peer >= 0) {
@@ -99,6 +101,8 @@ namespace {
 struct Groups {
   std::mutex mutex;
   std::unordered_map<std::string, std::weak_ptr<GroupState>> by_name;
+  /// Of groups that only c10d knows: nobody else keeps what is here about them.
+  std::unordered_map<std::string, std::shared_ptr<GroupState>> of_c10d;
 
   static Groups& of_process() {
     static auto* const groups = new Groups();
@@ -108,15 +112,29 @@ struct Groups {
 
 }  // namespace
 
+c10::intrusive_ptr<c10d::ProcessGroup> group_of_c10d(const std::string& name) {
+  try {
+    return c10d::resolve_process_group(name);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
 std::shared_ptr<GroupState> find_group(const std::string& name) {
   auto& groups = Groups::of_process();
-  {
-    const std::lock_guard lock(groups.mutex);
-    const auto known = groups.by_name.find(name);
-    if (known != groups.by_name.end()) {
-      if (auto state = known->second.lock()) return state;
-    }
+  const std::lock_guard lock(groups.mutex);
+  const auto known = groups.by_name.find(name);
+  if (known != groups.by_name.end()) {
+    if (auto state = known->second.lock()) return state;
   }
+  if (auto group = group_of_c10d(name)) {
+    auto& state = groups.of_c10d[name];
+    if (!state || state->group != group) {
+      state = std::make_shared<GroupState>(std::move(group), name, nullptr);
+    }
+    return state;
+  }
+  groups.of_c10d.erase(name);
   throw DistributedError({}, {"the group \"" + name + "\" of the program",
                               "that this process has none of this name, or no longer",
                               "keep the ProcessGroup, or what was sharded over it"});

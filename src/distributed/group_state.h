@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -45,6 +46,9 @@ struct ProcessGroup::State {
               const std::function<Works(c10d::Backend&)>& begin);
   /// Throws DistributedError.
   void wait(const char* what, const Works& works);
+  /// Throws the DistributedError of a collective that failed. `peer`: the rank that was waited for,
+  /// -1 if that is not known.
+  [[noreturn]] void fail(const char* what, const std::exception& error, int32_t peer = -1);
   /// Of the next collective between pairs of ranks; the same on all.
   int next_tag() {
     return kFirstTag + (next_tag_.fetch_add(1, std::memory_order_relaxed) & kLastTag);
@@ -52,9 +56,6 @@ struct ProcessGroup::State {
   GroupStats stats() const;
 
  private:
-  /// `peer`: the rank that was waited for, -1 if that is not known.
-  [[noreturn]] void fail(const char* what, const std::string& why, int32_t peer);
-
   static constexpr int kFirstTag = 1 << 30;  // others use small ones
   static constexpr int kLastTag = (1 << 20) - 1;
   const std::unique_ptr<distributed::Heartbeat> heartbeat_;
@@ -71,10 +72,13 @@ namespace distributed {
 
 using GroupState = ProcessGroup::State;
 
-/// The group that programs know by this name. Throws DistributedError if it is gone.
+/// The group that programs know by this name, or that c10d does. Throws DistributedError if it is
+/// gone.
 std::shared_ptr<GroupState> find_group(const std::string& name);
 /// Lets find_group() find it, as long as it lives.
 void remember_group(const std::shared_ptr<GroupState>& state);
+/// c10d's group of this name; null if it has none.
+c10::intrusive_ptr<c10d::ProcessGroup> group_of_c10d(const std::string& name);
 
 }  // namespace distributed
 }  // namespace antegrad

@@ -165,6 +165,10 @@ constexpr OptionRow kRows[] = {
     {"gather_prefetch", OptionGroup::partition, member<&Options::gather_prefetch>(), kPartition, kInKey,
      "how many gathers of sharded parameters are started ahead of the use of their results, so that they overlap with computation, where a "
      "memory budget has room; with 1 or more, reductions also end one later. The same on all ranks", "distributed.md#overlap"},
+    {"unsafe_allow_optimization_of_collectives", OptionGroup::partition, member<&Options::unsafe_allow_optimization_of_collectives>(),
+     kPartition, kInKey,
+     "collectives that the callable itself calls may be left out, merged and run again in the backward, like a computation; otherwise each "
+     "runs once. All ranks must then compile the same", "distributed.md#collectives-of-your-own"},
 
     // ---- lowering
     {"lowering", OptionGroup::lowering, member<&Options::lowering>(), kLowering, kInKey,

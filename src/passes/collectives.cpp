@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -83,7 +84,7 @@ class Mover {
     for (int32_t i = 0; i < count(); ++i) {
       const Node& node = graph_.nodes[i];
       if (starts_collective(node)) {
-        by_result[node.outputs.front()] = all_.size();
+        for (const ValueId id : node.results()) by_result[id] = all_.size();
         all_.push_back({.start = i});
         find_before(all_.back());
       } else if (ends_collective(node)) {
@@ -130,12 +131,24 @@ class Mover {
   std::vector<Place> place_;  // by node
 };
 
-/// The value of an argument of a node that has it as text: the name of a group.
-std::string group_of(const Node& node) {
+/// What all ranks must have in common: the operator, its arguments that are text, such as the kind of
+/// a reduction, and what it returns. Sizes may differ where each rank says how it splits.
+std::string text_of(const Node& node, const Graph& graph) {
+  std::string text = node.op.info().base_name;
+  bool splits = false;
+  std::vector<std::string> words;
   for (const Attr& attr : node.args) {
-    if (attr.is<std::string>()) return attr.as<std::string>();
+    splits |= attr.is<Shape>();
+    if (attr.is<std::string>()) words.push_back(attr.as<std::string>());
   }
-  return {};
+  if (!words.empty()) words.pop_back();  // the group
+  for (const std::string& word : words) text += " " + word;
+  for (const ValueId id : node.results()) {
+    if (id == kNoValue) continue;
+    const TensorMeta& meta = graph.value(id).meta;
+    text += fmt::format(" {}[{}]", name(meta.dtype), splits ? "" : to_string(numel(meta)));
+  }
+  return text + "\n";
 }
 
 }  // namespace
@@ -153,7 +166,7 @@ bool has_collectives(const Graph& graph) {
 
 std::string group_of_collectives(const Graph& graph) {
   for (const Node& node : graph.nodes) {
-    if (node.op.traits().collective && !ends_collective(node)) return group_of(node);
+    if (starts_collective(node)) return group_of(node);
   }
   return {};
 }
@@ -171,9 +184,7 @@ Graph agree_on_collectives(Graph graph) {
   std::map<std::string, std::string> collectives;
   for (const Node& node : graph.nodes) {
     if (!starts_collective(node)) continue;
-    const TensorMeta& meta = graph.value(node.outputs.front()).meta;
-    collectives[group_of(node)] += fmt::format("{} {}[{}]\n", node.op.info().base_name,
-                                               name(meta.dtype), to_string(numel(meta)));
+    collectives[group_of(node)] += text_of(node, graph);
   }
   static const Op agree = Op::intern("antegrad::agree.default");
   int32_t next_id = next_node_id(graph);
