@@ -1,5 +1,5 @@
 // Two processes that train one GPT: sharded, beside C++ that averages gradients by hand and
-// PyTorch's FSDP2, eager and compiled.
+// PyTorch's FSDP2, eager and compiled. And small layers, each gathered by itself, or all at once.
 //
 // Each of them runs in processes of its own, for some steps, in turns with the others; medians are
 // over all turns. A step is zero_grad, forward, backward and AdamW, between barriers, with one
@@ -8,6 +8,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/randn.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/memory.h>
 #include <fmt/format.h>
@@ -88,6 +89,33 @@ Subject sharded(const ProcessGroup& group, bool whole) {
   return subject;
 }
 
+/// Many layers that take little time, each a unit, or all of them one: what it costs to gather little
+/// at a time.
+Subject small_layers(const ProcessGroup& group, bool units) {
+  constexpr int64_t kLayers = 48, kWidth = 64, kRows = 32;
+  torch::nn::Sequential model;
+  for (int64_t i = 0; i < kLayers; ++i) model->push_back(torch::nn::Linear(kWidth, kWidth));
+  for (const auto& layer : *model) {
+    if (units) fully_shard(*layer.ptr(), group);
+  }
+  const auto parts = fully_shard(*model, group);
+  const auto parameters = parts.parameters();
+  const auto optimizer = adamw(parameters);
+  const auto x = at::randn({kRows, kWidth});
+  auto step = compile(model, [model](const at::Tensor& input) mutable {
+    auto y = input;
+    for (const auto& layer : *model) y = layer.get<torch::nn::LinearImpl>().forward(y).tanh();
+    return y.square().mean();
+  });
+  const auto run = [=]() mutable {
+    static_cast<void>(parts);
+    optimizer->zero_grad();
+    step(x).backward();
+    optimizer->step();
+  };
+  return {run, [parameters] { clear_all(parameters); }, 3 * bytes_of(parameters), group};
+}
+
 // libtorch alone, with one flat all-reduce of the gradients.
 Subject all_reduce(const ProcessGroup& group) {
   examples::Gpt model(kShardedGpt);
@@ -158,7 +186,9 @@ int run_rank(const std::string& way, const std::string& file, int steps) {
   }
   const bool writes = std::string(std::getenv("RANK")) == "0";
   const auto group = ProcessGroup::of_environment();
-  auto subject = way == "all_reduce" ? all_reduce(group) : sharded(group, way == "whole_step");
+  auto subject = way == "all_reduce"               ? all_reduce(group)
+                 : way.starts_with("small_layers") ? small_layers(group, way.ends_with("units"))
+                                                   : sharded(group, way == "whole_step");
   auto found = measure(subject, steps);
   if (way == "sharded") {
     examples::Gpt model(kShardedGpt);
@@ -232,7 +262,21 @@ std::optional<Json> turn_of(const std::string& way, int steps) {
   return Json::parse(in);
 }
 
-void run(Bench& bench) {
+void run_small_layers(Bench& bench) {
+  if (!bench.wants("small_layers@2")) return;
+  std::map<std::string, Found> found;
+  for (int turn = 0; turn < (bench.quick() ? 1 : 3); ++turn) {
+    for (const std::string way : {"small_layers_units", "small_layers"}) {
+      if (const auto json = turn_of(way, bench.rounds(100))) found[way].add(*json);
+    }
+  }
+  const auto units = found["small_layers_units"].median("step_ms");
+  const auto one = found["small_layers"].median("step_ms");
+  if (units && one)
+    bench.add({"small_layers@2", "step_ms", *units, "ms", Peer{"one_unit", *one}, {}});
+}
+
+void run_gpt(Bench& bench) {
   if (!bench.wants("gpt@2")) return;
   const std::vector<std::string> ways = {"sharded",    "whole_step", "local",
                                          "all_reduce", "fsdp2",      "fsdp2_compiled"};
@@ -274,6 +318,11 @@ void run(Bench& bench) {
   if (const auto agree = ours.median("agree_ms")) {
     bench.add({"gpt@2", "agree_ms", *agree, "ms", {}, {}});
   }
+}
+
+void run(Bench& bench) {
+  run_small_layers(bench);
+  run_gpt(bench);
 }
 
 }  // namespace
