@@ -46,7 +46,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int kWarmUp = 4;
-constexpr double kMilli = 1e-3, kMicro = 1e-6, kGiga = 1e9;
+constexpr double kMilli = 1e-3, kMicro = 1e-6, kGiga = 1e9, kMiB = 1 << 20;
 
 // --- one rank ------------------------------------------------------------------------------------
 
@@ -103,8 +103,10 @@ int run_rank(bool alone, const fs::path& folder, int steps) {
     step_ms.push_back(whole);
     optimizer_ms.push_back(update);
   }
+  const auto program = step.report().programs.at(0);
   Json found = {{"step_ms", examples::median(step_ms)},
-                {"optimizer_ms", examples::median(optimizer_ms)}};
+                {"optimizer_ms", examples::median(optimizer_ms)},
+                {"compile_ms", program.capture_ms + program.compile_ms}};
   if (group.size() > 1) {
     found["few_ms"] = collective_ms(group, kFewElements, 20 * steps);
     found["many_ms"] = collective_ms(group, kManyElements, 2 * steps);
@@ -118,6 +120,7 @@ int run_rank(bool alone, const fs::path& folder, int steps) {
 struct Measured {
   double step = 0, optimizer = 0;    // seconds
   double few = 0, many = 0;          // seconds of collectives
+  double compile = 0;                // seconds
   std::vector<Graph> programs = {};  // forward and backward, before they are overlapped
 };
 
@@ -148,7 +151,7 @@ Measured measure(bool alone, int ranks, int steps) {
   const auto found = Json::parse(in);
   const auto seconds = [&](const char* name) { return found.value(name, 0.0) * kMilli; };
   Measured measured{seconds("step_ms"), seconds("optimizer_ms"), seconds("few_ms"),
-                    seconds("many_ms"), read_programs(folder / "graphs")};
+                    seconds("many_ms"), seconds("compile_ms"),   read_programs(folder / "graphs")};
   for (const auto& entry : fs::directory_iterator(folder / "graphs")) fs::remove(entry.path());
   return measured;
 }
@@ -258,6 +261,13 @@ std::vector<NetworkClass> networks(const Choice& choice) {
           {"400 Gb/s (assumed)", {kLatency, 50 * kGiga}}};
 }
 
+/// The size of a unit for which latency is a tenth of the time of a gather.
+double bytes_beyond_latency(const Network& network, int64_t ranks, CollectiveAlgorithm algorithm) {
+  const double latency = collective_seconds(network, ranks, 0, algorithm);
+  const double of_byte = (collective_seconds(network, ranks, kGiga, algorithm) - latency) / kGiga;
+  return 9 * latency / of_byte;
+}
+
 std::string ms(double seconds) { return fmt::format("{:.1f}", seconds / kMilli); }
 
 /// Beside what was measured here.
@@ -286,9 +296,10 @@ void check(Bench& bench, const Subject& subject, const Link& link, int steps,
 
 void print_plan(const Subject& subject, const Measured& alone, const Link& inside,
                 const Choice& choice) {
-  Table table({Align::left, Align::right, Align::left, Align::right, Align::right, Align::right});
+  Table table({Align::left, Align::right, Align::left, Align::right, Align::right, Align::right,
+               Align::right});
   table.add({"network", "ranks", "algorithm", "collectives ms", "step ms, none hidden",
-             "step ms, network alone"});
+             "step ms, network alone", "unit MiB"});
   for (const auto& [name, between] : networks(choice)) {
     for (const int64_t ranks : choice.ranks) {
       const Network network{inside, between, choice.ranks_of_machine};
@@ -300,11 +311,13 @@ void print_plan(const Subject& subject, const Measured& alone, const Link& insid
         const auto beside = play(subject, alone, network, ranks, algorithm, 0);
         table.add({one_machine ? "one machine" : name, std::to_string(ranks),
                    std::string(kCollectiveAlgorithms[a]), ms(copied.collectives), ms(copied.step),
-                   ms(beside.step)});
+                   ms(beside.step),
+                   fmt::format("{:.1f}", bytes_beyond_latency(network, ranks, algorithm) / kMiB)});
       }
     }
   }
-  fmt::print("\nPlayed back with {} ranks a machine\n{}", choice.ranks_of_machine, table.text());
+  fmt::print("\nPlayed back with {} ranks a machine; unit: of which latency is a tenth\n{}",
+             choice.ranks_of_machine, table.text());
 }
 
 /// What ranks ask of the store: each counts four times a second; to join, each reads the address of
@@ -341,6 +354,7 @@ void run(Bench& bench, const Choice& choice) {
   if (choice.inside_us > 0) inside.latency = choice.inside_us * kMicro;
   print_plan(subject, alone, inside, choice);
   print_store(request, choice);
+  fmt::print("\nCompiling the step takes each rank {:.0f} ms\n", alone.compile / kMilli);
 }
 
 }  // namespace
