@@ -152,7 +152,10 @@ Measured measure(bool alone, int ranks, int steps) {
   const auto seconds = [&](const char* name) { return found.value(name, 0.0) * kMilli; };
   Measured measured{seconds("step_ms"), seconds("optimizer_ms"), seconds("few_ms"),
                     seconds("many_ms"), seconds("compile_ms"),   read_programs(folder / "graphs")};
-  for (const auto& entry : fs::directory_iterator(folder / "graphs")) fs::remove(entry.path());
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) fs::remove(entry.path(), ignored);
+  }
   return measured;
 }
 

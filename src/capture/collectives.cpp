@@ -5,6 +5,7 @@
 #include <antegrad/error.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "capture/data_access.h"
 #include "capture/tracer.h"
 #include "torch_compat/keys.h"
 
@@ -32,6 +33,8 @@ bool wait_for_collective(const ops::OpEntry& /*entry*/, torch::jit::Stack* stack
   torch::jit::Stack started = {torch::jit::peek(*stack, 0, 1)};
   const at::NoGradGuard no_grad;
   const c10::impl::ExcludeDispatchKeyGuard off(torch_compat::lift_key);
+  DataAllowed allowed(Tracer::current()->data);
+  allowed.add(started.front().toTensor());
   wait.callBoxed(started);
   return true;
 }
