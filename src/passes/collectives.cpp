@@ -153,10 +153,17 @@ std::string text_of(const Node& node, const Graph& graph) {
 
 }  // namespace
 
-bool ends_collective(const Node& node) { return node.op.traits().agreed && node.op.traits().view; }
+bool ends_collective(const Node& node) { return node.op.traits().waits; }
 
 bool starts_collective(const Node& node) {
-  return node.op.traits().agreed && !node.op.traits().view;
+  return node.op.traits().collective && !ends_collective(node) && !node.results().empty();
+}
+
+std::string group_of(const Node& node) {
+  for (const Attr& attr : std::views::reverse(node.args)) {
+    if (attr.is<std::string>()) return attr.as<std::string>();
+  }
+  return {};
 }
 
 bool has_collectives(const Graph& graph) {
