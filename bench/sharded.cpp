@@ -94,17 +94,19 @@ Subject sharded(const ProcessGroup& group, bool whole) {
 Subject small_layers(const ProcessGroup& group, bool units) {
   constexpr int64_t kLayers = 48, kWidth = 64, kRows = 32;
   torch::nn::Sequential model;
-  for (int64_t i = 0; i < kLayers; ++i) model->push_back(torch::nn::Linear(kWidth, kWidth));
-  for (const auto& layer : *model) {
-    if (units) fully_shard(*layer.ptr(), group);
+  std::vector<torch::nn::Linear> layers;
+  for (int64_t i = 0; i < kLayers; ++i) {
+    layers.emplace_back(kWidth, kWidth);
+    model->push_back(layers.back());
+    if (units) fully_shard(*layers.back(), group);
   }
   const auto parts = fully_shard(*model, group);
   const auto parameters = parts.parameters();
   const auto optimizer = adamw(parameters);
   const auto x = at::randn({kRows, kWidth});
-  auto step = compile(model, [model](const at::Tensor& input) mutable {
+  auto step = compile(model, [layers](const at::Tensor& input) mutable {
     auto y = input;
-    for (const auto& layer : *model) y = layer.get<torch::nn::LinearImpl>().forward(y).tanh();
+    for (auto& layer : layers) y = layer(y).tanh();
     return y.square().mean();
   });
   const auto run = [=]() mutable {
