@@ -61,14 +61,11 @@ class Pairing {
     Phase phase = Phase::forward;
     for (Node& node : nodes) {
       if (std::exchange(phase, node.phase) != node.phase) end_all(replacer);
-      for (const ValueId id : node.inputs) end(id, replacer);
-      if (is_wait(node) && by_storage_.contains(storage_of(node.inputs.front()))) {
-        // The wait of a view, or another one, is for what has ended.
-        const ValueId waited = node.outputs.front();
-        replacer.update_inputs(node);
-        replacer.replace(waited, node.inputs.front());
+      if (is_wait(node) && started_by(node.inputs.front()) != nullptr) {
+        leave_out(node, replacer);
         continue;
       }
+      for (const ValueId id : node.inputs) end(id, replacer);
       replacer.update_inputs(node);
       const bool starts = is_start(node);
       if (starts && agreed_) node.op = agreed_form(node.op);
@@ -116,27 +113,45 @@ class Pairing {
     }
   }
 
+  /// The result of a collective that a value is, or of which it is a view; null for others.
+  Started* started_by(ValueId id) {
+    if (!graph_.is_tensor(id)) return nullptr;
+    const auto other = other_names_.find(storage_of(id));
+    const auto found =
+        by_storage_.find(other == other_names_.end() ? storage_of(id) : other->second);
+    return found == by_storage_.end() ? nullptr : &found->second;
+  }
+
+  /// What a wait of the program returns is what it is given.
+  void leave_out(Node& wait, ValueReplacer& replacer) {
+    const Started& started = *started_by(wait.inputs.front());
+    const ValueId result = wait.outputs.front();
+    other_names_[StorageId(result)] = StorageId(started.value);
+    replacer.update_inputs(wait);
+    replacer.replace(result, started.emitted ? wait.inputs.front() : started.waited);
+  }
+
   /// Ends the collective of which a value is a result, or a view of one, if it still runs.
   void end(ValueId id, ValueReplacer& replacer) {
-    if (!graph_.is_tensor(id)) return;
-    const auto found = by_storage_.find(storage_of(id));
-    if (found == by_storage_.end() || std::exchange(found->second.emitted, true)) return;
-    Started& started = found->second;
-    replacer.replace(started.value, started.waited);
-    graph_.nodes.push_back(std::move(started.wait));
+    Started* const started = started_by(id);
+    if (started == nullptr || std::exchange(started->emitted, true)) return;
+    replacer.replace(started->value, started->waited);
+    graph_.nodes.push_back(std::move(started->wait));
   }
 
   void end_all(ValueReplacer& replacer) {
     for (const StorageId storage : started_) {
       const Started& started = by_storage_.at(storage);
-      if (!started.wait.inputs.empty()) end(started.value, replacer);
+      const bool runs = !started.wait.inputs.empty() && !started.emitted;
+      if (runs) end(started.value, replacer);
     }
   }
 
   Graph graph_;
   const bool agreed_;
   std::map<StorageId, Started> by_storage_;
-  std::vector<StorageId> started_;  // in the order of the collectives
+  std::map<StorageId, StorageId> other_names_;  // of results, that waits returned
+  std::vector<StorageId> started_;              // in the order of the collectives
 };
 
 }  // namespace

@@ -11,8 +11,8 @@
 ///
 ///   antegrad::wait_once(Tensor started, Tensor[] sources, str group) -> Tensor
 ///
-/// It stands where the program first waits for the result or reads it, and otherwise at the end of
-/// the forward or backward in which the collective started.
+/// It stands where the program first reads the result, and otherwise at the end of the forward or
+/// backward in which the collective started.
 
 #include "graph/graph.h"
 

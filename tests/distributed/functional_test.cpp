@@ -172,8 +172,9 @@ TEST(DISABLED_Rank, CallsCollectives) {
     const auto before = count(group);
     const auto w = weight.detach().clone().set_requires_grad(one.differentiable);
     auto results = callable(x, w);
-    for (auto& result : results) Collectives::wait(result);
-    if (one.differentiable) {
+    if (!one.differentiable) {
+      for (const auto& result : results) Collectives::wait(result);
+    } else {
       results[0].square().sum().backward();
       results.push_back(w.grad());
     }
@@ -193,7 +194,8 @@ TEST(DISABLED_Rank, CallsCollectives) {
         EXPECT_TRUE(at::equal(found.results[r], wanted.results[r])) << "result " << r;
         EXPECT_EQ(found.results[r].strides(), wanted.results[r].strides());
       }
-      if (!options.unsafe_allow_optimization_of_collectives) {
+      // The first one compiles, for which ranks may talk.
+      if (i > 0 && !options.unsafe_allow_optimization_of_collectives) {
         EXPECT_EQ(found.collectives, wanted.collectives);
       }
     }
@@ -214,7 +216,7 @@ std::vector<std::string> names_of_cases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Collectives, Functional, ::testing::ValuesIn(names_of_cases()),
-                         ::testing::PrintToStringParamName());
+                         [](const auto& info) { return info.param; });
 
 TEST(DISABLED_Rank, CallsOtherCollectives) {
   const auto group = ProcessGroup::of_environment({.timeout = std::chrono::seconds(5)});

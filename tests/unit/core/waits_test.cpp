@@ -74,6 +74,18 @@ TEST(PairWaits, HasOneForEachTensorOfAList) {
                        "outputs\n  %5 result\n"));
 }
 
+// Not where the program waits for it.
+TEST(PairWaits, LetOthersComputeFirst) {
+  const std::string other = "  %4: f32[4] = aten::sin.default(%1)\n";
+  const std::string sum = "  %5: f32[4] = aten::add.Tensor(";
+  const std::string outputs = "outputs\n  %5 result\n";
+  expect_paired(kDouble + kStart + "  %3: f32[4] = _c10d_functional::wait_tensor.default(%2)\n" +
+                    other + sum + "%4, %3, scalar(1))\n" + outputs,
+                kDouble + kStart + other +
+                    "  %6: f32[4] = antegrad::wait_once.default(%2, {%1}, \"g\") # 0\n" + sum +
+                    "%4, %6, scalar(1))\n" + outputs);
+}
+
 // Neither of which is left out, repeated or merged, unless the option says so.
 const std::string kTwice =
     kDouble + kStart + "  %3: f32[4] = _c10d_functional::wait_tensor.default(%2)\n" +
@@ -106,16 +118,16 @@ TEST(PairWaits, LetCollectivesOverlap) {
   const std::string first =
       "  %1: f32[4] = _c10d_functional::all_reduce.default(%0, \"sum\", \"g\")\n";
   const std::string end = "  %2: f32[4] = antegrad::wait_once.default(%1, {%0}, \"g\")\n";
-  const std::string sine = "  %3: f32[4] = aten::sin.default(%0)\n";
+  const std::string square = "  %3: f32[4] = aten::mul.Tensor(%0, %0)\n";
   const std::string second =
       "  %4: f32[4] = _c10d_functional::all_reduce.default(%3, \"sum\", \"g\")\n";
   const std::string last = "  %5: f32[4] = antegrad::wait_once.default(%4, {%3}, \"g\")\n";
   const std::string cosine = "  %6: f32[4] = aten::cos.default(%0)\n";
   const std::string outputs = "outputs\n  %2 result\n  %5 result\n  %6 result\n";
   const Graph found = overlap_collectives(
-      graph_of(kInput + sine + first + end + second + last + cosine + outputs), 1);
+      graph_of(kInput + square + first + end + second + last + cosine + outputs), 1);
   EXPECT_NO_THROW(verify(found));
-  expect_same(found, graph_of(kInput + first + sine + end + second + cosine + last + outputs));
+  expect_same(found, graph_of(kInput + first + square + end + second + cosine + last + outputs));
 }
 
 TEST(PairWaits, AreComparedWithOtherRanks) {
