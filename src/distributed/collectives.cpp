@@ -161,6 +161,10 @@ at::Tensor run_pack(at::TensorList parts, at::IntArrayRef offsets, int64_t eleme
   return result;
 }
 
+at::Tensor run_unpack(const at::Tensor& gathered, int64_t ranks, int64_t offset, int64_t elements) {
+  return gathered.view({ranks, -1}).narrow(1, offset, elements).reshape({-1}).contiguous();
+}
+
 void run_agree(std::string name, std::string text) { agree(*find_group(name), text); }
 
 // --- agreement -----------------------------------------------------------------------------------
@@ -305,6 +309,7 @@ TORCH_LIBRARY_FRAGMENT(antegrad, m) {
   m.def("all_to_all(Tensor parts, int ranks, str group) -> Tensor");
   m.def("wait(Tensor started, Tensor source) -> Tensor");
   m.def("pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor");
+  m.def("unpack(Tensor gathered, int ranks, int offset, int elements) -> Tensor");
   m.def("agree(str group, str collectives) -> ()");
 }
 TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
@@ -312,6 +317,7 @@ TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
   m.impl("all_to_all", &run_all_to_all);
   m.impl("wait", &run_wait);
   m.impl("pack", &run_pack);
+  m.impl("unpack", &run_unpack);
   m.impl("agree", &run_agree);
 }
 

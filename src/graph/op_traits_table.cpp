@@ -32,6 +32,7 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::agreed_all_to_all_single", kAgreed},
     {"antegrad::agreed_broadcast", kAgreed},
     {"antegrad::pack"},
+    {"antegrad::unpack"},
     {"antegrad::agree", kCollective},
     {"antegrad::restride", kPointwise | kNoOp},
     {"antegrad::opaque", kNamesCode},

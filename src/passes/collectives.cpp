@@ -20,7 +20,7 @@ struct Collective {
   int32_t start = -1;
   int32_t wait = -1;
   bool early = false;  ///< may start at any time
-  int32_t cast = -1;   ///< of an input of the graph, which makes its input; -1 for none
+  int32_t cast = -1;   ///< or pack, of inputs of the graph, which makes its input; -1 for none
 };
 
 /// Moves nodes, which otherwise keep their order.
@@ -102,7 +102,11 @@ class Mover {
     const int32_t maker = maker_of(one.start);
     if (maker >= 0) {
       const Node& cast = graph_.nodes[maker];
-      if (cast.inputs.size() != 1 || maker_of(maker) >= 0 || cast.must_run_once()) return;
+      static const Op pack = Op::intern("antegrad::pack.default");
+      const bool of_inputs =
+          std::ranges::all_of(cast.inputs, [&](ValueId id) { return made_by_[id] < 0; });
+      if ((cast.inputs.size() != 1 && cast.op != pack) || !of_inputs || cast.must_run_once())
+        return;
       one.cast = maker;
     }
     one.early = true;

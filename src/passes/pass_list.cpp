@@ -49,6 +49,8 @@ constexpr PassRow kPassRows[] = {
      "on the simplified graph, so that the partitioner weighs the nodes that will run"},
     {"hooks", PassStage::split, kNeeded, "inlines packing of saved tensors into the forward and unpacking into the backward",
      "after split, which decides what is saved; before reinplace, which can then reuse the memory of packed tensors"},
+    {"join_gathers", PassStage::split, kNeeded, "makes one of gathers of little data, with the option `gather_bucket_bytes`",
+     "before overlap_collectives, which then moves them together"},
     {"overlap_collectives", PassStage::split, kNeeded, "starts gathers early and ends reductions late",
      "after split, which decides what is gathered again; before lower, whose kernels keep the order of other nodes"},
     {"lower", PassStage::finish_forward, kNeeded, "makes kernels of groups of nodes, with the option `lowering`",

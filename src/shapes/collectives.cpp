@@ -38,6 +38,10 @@ bool pack(Call& call) {
   return call.returns(std::move(packed));
 }
 
+bool unpack(Call& call) {
+  return call.returns(contiguous(call.tensor(0), {call.integer(1) * call.integer(3)}));
+}
+
 bool nothing(Call& call) { return call.returns(); }
 
 /// The first dimension of argument 0 becomes what `change` makes of it.
@@ -95,6 +99,7 @@ constexpr Family collective_family = {
     {"antegrad::agreed_reduce_scatter_tensor", reduce_scatter_tensor},
     {"antegrad::agreed_all_to_all_single", all_to_all_single},
     {"antegrad::pack", pack},
+    {"antegrad::unpack", unpack},
     {"antegrad::agree", nothing},
     {"_c10d_functional::all_reduce", contiguous_copy},
     {"_c10d_functional::broadcast", contiguous_copy},
