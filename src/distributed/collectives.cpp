@@ -162,7 +162,10 @@ at::Tensor run_pack(at::TensorList parts, at::IntArrayRef offsets, int64_t eleme
 }
 
 at::Tensor run_unpack(const at::Tensor& gathered, int64_t ranks, int64_t offset, int64_t elements) {
-  return gathered.view({ranks, -1}).narrow(1, offset, elements).reshape({-1}).contiguous();
+  return gathered.view({ranks, -1})
+      .narrow(1, offset, elements)
+      .clone(at::MemoryFormat::Contiguous)
+      .view({-1});
 }
 
 void run_agree(std::string name, std::string text) { agree(*find_group(name), text); }
