@@ -150,6 +150,13 @@ const std::map<std::string, Case>& cases() {
   return *all;
 }
 
+/// Later versions register derivatives of collectives in Python alone.
+bool libtorch_differentiates() {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("_c10d_functional_autograd::all_gather_into_tensor", "")
+      .hasKernelForDispatchKey(c10::DispatchKey::Autograd);
+}
+
 /// Collectives that the group has run.
 uint64_t count(const ProcessGroup& group) {
   return group.state()->group->getBackend(c10::kCPU)->getSequenceNumberForGroup();
@@ -164,6 +171,7 @@ TEST(DISABLED_Rank, CallsCollectives) {
   const auto group = ProcessGroup::of_environment();
   const Collectives of{group.name(), group.size()};
   const auto& one = cases().at(std::getenv("ANTEGRAD_COLLECTIVE"));
+  if (one.differentiable && !libtorch_differentiates()) GTEST_SKIP() << "not with this libtorch";
   at::manual_seed(group.rank());
   const auto x = at::randn({8, 6});
   const auto weight = at::randn({6, 6});
@@ -260,6 +268,14 @@ TEST(DISABLED_Rank, CallsWhatCannotBeCaptured) {
                 return copy;
               }),
               HasSubstr("use _c10d_functional::all_reduce"));
+  // Where libtorch knows no derivative.
+  const auto w = at::ones({4}).set_requires_grad(true);
+  if (!libtorch_differentiates()) {
+    EXPECT_THAT(message_of([&](const at::Tensor& x) {
+                  return Collectives::wait(Collectives{group.name(), 2}.all_reduce(x * w));
+                }),
+                HasSubstr("expected custom operators with a kernel for autograd"));
+  }
   // Nothing has run, so that others do not wait.
   EXPECT_EQ(count(group), 0U);
 }

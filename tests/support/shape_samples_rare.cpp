@@ -128,6 +128,13 @@ Arguments offload(R& r) {
           std::filesystem::temp_directory_path().string()};
 }
 
+/// A part of what several ranks packed.
+Arguments unpack(R& r) {
+  const int64_t ranks = r.integer(1, 3), elements = r.integer(1, 5), offset = r.integer(0, 3);
+  return {r.tensor({ranks * (offset + elements + r.integer(0, 2))}, r.dtype()), ranks, offset,
+          elements};
+}
+
 /// Parts of a flat tensor, with room between them.
 Arguments pack(R& r) {
   std::vector<at::Tensor> parts;
@@ -239,6 +246,7 @@ const ArgumentsTable& rare_samples() {
       {"antegrad::fetch", fetch},
       {"antegrad::offload", offload},
       {"antegrad::pack", pack},
+      {"antegrad::unpack", unpack},
   };
   return table;
 }
