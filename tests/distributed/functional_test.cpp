@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <antegrad/antegrad.h>
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/distributed/c10d/Functional.hpp>
 
 #include <functional>
@@ -28,7 +29,7 @@ c10::IValue call(const std::string& name, Stack stack) {
 
 /// Of the group of all ranks.
 struct Collectives {
-  std::string group;
+  std::string group = {};
   int64_t ranks = 0;
 
   at::Tensor start(const char* name, Stack arguments) const {
@@ -53,10 +54,26 @@ struct Collectives {
 
 using Function = List (*)(const Collectives& of, const at::Tensor& x, const at::Tensor& w);
 
-// x: [8, 6] without gradient, w: [6, 6] with one where `differentiable` says so.
+/// A sum over the ranks whose gradient is the sum of theirs, as users write it.
+struct Sum : torch::autograd::Function<Sum> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const std::string& group) {
+    context->saved_data["group"] = group;
+    return Collectives::wait(Collectives{group}.all_reduce(x));
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const Collectives of{context->saved_data["group"].toStringRef()};
+    return {Collectives::wait(of.all_reduce(gradients[0])), at::Tensor()};
+  }
+};
+
+enum class Gradient : uint8_t { none, of_libtorch, of_a_function };
+
+// x: [8, 6] without gradient, w: [6, 6] with one where there is one.
 struct Case {
   Function run;
-  bool differentiable = false;
+  Gradient gradient = Gradient::none;
 };
 
 const std::map<std::string, Case>& cases() {
@@ -126,26 +143,31 @@ const std::map<std::string, Case>& cases() {
          C::wait(c.start("all_reduce_", {sum, std::string("sum")}));
          return List{sum.sin()};
        }}},
+      {"summed_with_gradient",
+       {[](const C& c, const at::Tensor& x, const at::Tensor& w) {
+          return List{Sum::apply(Sum::apply(x.mm(w), c.group).sin().mm(w), c.group).cos()};
+        },
+        Gradient::of_a_function}},
       {"gathered_with_gradient",
        {[](const C& c, const at::Tensor& x, const at::Tensor& w) {
           return List{x.mm(
               C::wait(c.with_gradient("all_gather_into_tensor", {w.narrow(0, 0, 3), c.ranks})))};
         },
-        true}},
+        Gradient::of_libtorch}},
       {"scattered_with_gradient",
        {[](const C& c, const at::Tensor& x, const at::Tensor& w) {
           return List{C::wait(c.with_gradient("reduce_scatter_tensor",
                                               {x.mm(w), std::string("sum"), c.ranks}))
                           .sin()};
         },
-        true}},
+        Gradient::of_libtorch}},
       {"exchanged_with_gradient",
        {[](const C& c, const at::Tensor& x, const at::Tensor& w) {
           const auto rows = c.evenly(8);
           return List{
               C::wait(c.with_gradient("all_to_all_single", {x.mm(w).sin(), rows, rows})).cos()};
         },
-        true}},
+        Gradient::of_libtorch}},
   };
   return *all;
 }
@@ -171,16 +193,18 @@ TEST(DISABLED_Rank, CallsCollectives) {
   const auto group = ProcessGroup::of_environment();
   const Collectives of{group.name(), group.size()};
   const auto& one = cases().at(std::getenv("ANTEGRAD_COLLECTIVE"));
-  if (one.differentiable && !libtorch_differentiates()) GTEST_SKIP() << "not with this libtorch";
+  const bool differentiable = one.gradient != Gradient::none;
+  if (one.gradient == Gradient::of_libtorch && !libtorch_differentiates())
+    GTEST_SKIP() << "not with this libtorch";
   at::manual_seed(group.rank());
   const auto x = at::randn({8, 6});
   const auto weight = at::randn({6, 6});
   const auto plain = [&](const at::Tensor& a, const at::Tensor& b) { return one.run(of, a, b); };
   const auto run = [&](const auto& callable) {
     const auto before = count(group);
-    const auto w = weight.detach().clone().set_requires_grad(one.differentiable);
+    const auto w = weight.detach().clone().set_requires_grad(differentiable);
     auto results = callable(x, w);
-    if (!one.differentiable) {
+    if (!differentiable) {
       for (const auto& result : results) Collectives::wait(result);
     } else {
       results[0].square().sum().backward();
