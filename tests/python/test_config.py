@@ -191,7 +191,7 @@ def test_every_option_of_the_installed_reference_is_accounted_for():
 def test_defaults_are_those_of_the_reference_where_names_are():
     config.load_config(b"{}")
     shared = set(antegrad._C.option_names()) & set(torch._functorch.config._config)
-    assert len(shared) == 19
+    assert len(shared) == 20
     different = {name for name in shared if getattr(config, name) != getattr(torch._functorch.config, name)}
     # joint_custom_pass takes a name, "" for none; the prefetch is a number of tensors, not a bool. AOTAutograd's default of
     # error_on_custom_op_aliasing depends on the variable CI.
