@@ -30,7 +30,7 @@ outputs
 
 // A product takes this long.
 constexpr double kSecond = 1;
-constexpr Machine kMachine{.flops_per_second = 2 * 64 * 64 * 64 / kSecond,
+const Machine kMachine{.flops_per_second = 2 * 64 * 64 * 64 / kSecond,
                            .bytes_per_second = 1e12,
                            .host_bytes_per_second = 1e12,
                            .functions_per_second = 1e12,
