@@ -200,7 +200,7 @@ TEST(DISABLED_Rank, CallsCollectives) {
   const auto x = at::randn({8, 6});
   const auto weight = at::randn({6, 6});
   const auto plain = [&](const at::Tensor& a, const at::Tensor& b) { return one.run(of, a, b); };
-  const auto run = [&](const auto& callable) {
+  const auto run = [&](auto& callable) {
     const auto before = count(group);
     const auto w = weight.detach().clone().set_requires_grad(differentiable);
     auto results = callable(x, w);
