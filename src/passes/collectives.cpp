@@ -98,17 +98,18 @@ class Mover {
   }
 
   void find_before(Collective& one) const {
-    const auto maker_of = [&](int32_t node) { return made_by_[graph_.nodes[node].inputs.front()]; };
-    const int32_t maker = maker_of(one.start);
-    if (maker >= 0) {
-      const Node& cast = graph_.nodes[maker];
-      static const Op pack = Op::intern("antegrad::pack.default");
-      const bool of_inputs =
-          std::ranges::all_of(cast.inputs, [&](ValueId id) { return made_by_[id] < 0; });
-      if ((cast.inputs.size() != 1 && cast.op != pack) || !of_inputs || cast.must_run_once())
-        return;
-      one.cast = maker;
-    }
+    static const Op pack = Op::intern("antegrad::pack.default");
+    const auto reads_inputs_alone = [&](int32_t node) {
+      return std::ranges::all_of(graph_.nodes[node].inputs,
+                                 [&](ValueId id) { return made_by_[id] < 0; });
+    };
+    one.early = reads_inputs_alone(one.start);
+    if (one.early || graph_.nodes[one.start].inputs.size() != 1) return;
+    const int32_t maker = made_by_[graph_.nodes[one.start].inputs.front()];
+    const Node& cast = graph_.nodes[maker];
+    const bool little = cast.inputs.size() == 1 || cast.op == pack;
+    if (!little || !reads_inputs_alone(maker) || cast.must_run_once()) return;
+    one.cast = maker;
     one.early = true;
   }
 

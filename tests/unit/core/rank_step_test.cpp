@@ -31,10 +31,10 @@ outputs
 // A product takes this long.
 constexpr double kSecond = 1;
 const Machine kMachine{.flops_per_second = 2 * 64 * 64 * 64 / kSecond,
-                           .bytes_per_second = 1e12,
-                           .host_bytes_per_second = 1e12,
-                           .functions_per_second = 1e12,
-                           .draws_per_second = 1e12};
+                       .bytes_per_second = 1e12,
+                       .host_bytes_per_second = 1e12,
+                       .functions_per_second = 1e12,
+                       .draws_per_second = 1e12};
 
 RankStep step() { return rank_step({graph_of(kProgram)}, kMachine, 1); }
 

@@ -130,6 +130,18 @@ TEST(PairWaits, LetCollectivesOverlap) {
   expect_same(found, graph_of(kInput + first + square + end + second + cosine + last + outputs));
 }
 
+// Not before all that it reads is there.
+TEST(PairWaits, LetListsStartWhereTheyCan) {
+  const std::string list =
+      "  %1: f32[4] = aten::sin.default(%0)\n  %2: f32[4] = aten::cos.default(%0)\n"
+      "  %3: f32[4], %4: f32[4] = _c10d_functional::all_reduce_coalesced.default({%0, %2}, "
+      "\"sum\", \"g\")\n"
+      "  %5: f32[4] = antegrad::wait_once.default(%3, {%0, %2}, \"g\")\n"
+      "  %6: f32[4] = antegrad::wait_once.default(%4, {%0, %2}, \"g\")\n"
+      "outputs\n  %1 result\n  %5 result\n  %6 result\n";
+  EXPECT_NO_THROW(verify(overlap_collectives(graph_of(kInput + list), 1)));
+}
+
 TEST(PairWaits, AreComparedWithOtherRanks) {
   const Graph found = agree_on_collectives(graph_of(
       "inputs\n  %0: f32[4] primal argument 0\nnodes\n"
