@@ -75,3 +75,18 @@ def collectives(case, way):
 @pytest.mark.parametrize("way", ["antegrad.compile", "torch.compile"])
 def test_collectives_are_those_of_eager_mode(case, way):
     collectives(case, way)
+
+
+# DTensor's operators choose collectives in Python.
+@pytest.mark.parametrize("way, words", [("torch.compile", "DTensor: expected plain tensors as inputs of a graph"),
+                                        ("antegrad.compile", "TensorKindError: expected strided tensors of libtorch itself")])
+def test_dtensors_are_refused_in_words(way, words):
+    for output, status in run("tensor_parallel", way, 2, "collectives.py"):
+        assert status != 0
+        assert words in output, output
+
+
+def test_collectives_that_write_are_refused_in_words():
+    for output, status in run("written", "antegrad.compile", 2, "collectives.py"):
+        assert status != 0
+        assert "expected functional collectives inside a compiled callable" in output, output
