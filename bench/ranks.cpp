@@ -24,6 +24,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -303,10 +304,12 @@ void print_plan(const Subject& subject, const Measured& alone, const Link& insid
                Align::right});
   table.add({"network", "ranks", "algorithm", "collectives ms", "step ms, none hidden",
              "step ms, network alone", "unit MiB"});
+  std::set<int64_t> done;  // those of one machine, where the network between them does not matter
   for (const auto& [name, between] : networks(choice)) {
     for (const int64_t ranks : choice.ranks) {
       const Network network{inside, between, choice.ranks_of_machine};
       const bool one_machine = ranks <= choice.ranks_of_machine;
+      if (one_machine && !done.insert(ranks).second) continue;
       for (size_t a = 0; a < kCollectiveAlgorithms.size(); ++a) {
         if (one_machine && a > 0) break;
         const auto algorithm = static_cast<CollectiveAlgorithm>(a);

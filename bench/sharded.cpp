@@ -91,7 +91,7 @@ Subject sharded(const ProcessGroup& group, bool whole) {
 
 /// Many layers that take little time, each a unit, or all of them one: what it costs to gather little
 /// at a time.
-Subject small_layers(const ProcessGroup& group, bool units) {
+Subject small_layers(const ProcessGroup& group, bool units, int64_t bucket_bytes) {
   constexpr int64_t kLayers = 48, kWidth = 64, kRows = 32;
   torch::nn::Sequential model;
   std::vector<torch::nn::Linear> layers;
@@ -104,11 +104,14 @@ Subject small_layers(const ProcessGroup& group, bool units) {
   const auto parameters = parts.parameters();
   const auto optimizer = adamw(parameters);
   const auto x = at::randn({kRows, kWidth});
-  auto step = compile(model, [layers](const at::Tensor& input) mutable {
-    auto y = input;
-    for (auto& layer : layers) y = layer(y).tanh();
-    return y.square().mean();
-  });
+  auto step = compile(
+      model,
+      [layers](const at::Tensor& input) mutable {
+        auto y = input;
+        for (auto& layer : layers) y = layer(y).tanh();
+        return y.square().mean();
+      },
+      Options().with_gather_bucket_bytes(bucket_bytes));
   const auto run = [=]() mutable {
     static_cast<void>(parts);
     optimizer->zero_grad();
@@ -188,9 +191,12 @@ int run_rank(const std::string& way, const std::string& file, int steps) {
   }
   const bool writes = std::string(std::getenv("RANK")) == "0";
   const auto group = ProcessGroup::of_environment();
-  auto subject = way == "all_reduce"               ? all_reduce(group)
-                 : way.starts_with("small_layers") ? small_layers(group, way.ends_with("units"))
-                                                   : sharded(group, way == "whole_step");
+  constexpr int64_t kBucket = 1 << 20;
+  auto subject = way == "all_reduce"     ? all_reduce(group)
+                 : way == "small_units"  ? small_layers(group, /*units=*/true, 0)
+                 : way == "small_joined" ? small_layers(group, /*units=*/true, kBucket)
+                 : way == "small_whole"  ? small_layers(group, /*units=*/false, 0)
+                                         : sharded(group, way == "whole_step");
   auto found = measure(subject, steps);
   if (way == "sharded") {
     examples::Gpt model(kShardedGpt);
@@ -268,14 +274,18 @@ void run_small_layers(Bench& bench) {
   if (!bench.wants("small_layers@2")) return;
   std::map<std::string, Found> found;
   for (int turn = 0; turn < (bench.quick() ? 1 : 3); ++turn) {
-    for (const std::string way : {"small_layers_units", "small_layers"}) {
+    for (const std::string way : {"small_units", "small_joined", "small_whole"}) {
       if (const auto json = turn_of(way, bench.rounds(100))) found[way].add(*json);
     }
   }
-  const auto units = found["small_layers_units"].median("step_ms");
-  const auto one = found["small_layers"].median("step_ms");
-  if (units && one)
-    bench.add({"small_layers@2", "step_ms", *units, "ms", Peer{"one_unit", *one}, {}});
+  const auto whole = found["small_whole"].median("step_ms");
+  for (const auto& [way, metric] :
+       {std::pair{"small_units", "step_ms"}, std::pair{"small_joined", "joined_step_ms"}}) {
+    const auto units = found[way].median("step_ms");
+    if (units && whole) {
+      bench.add({"small_layers@2", metric, *units, "ms", Peer{"one_unit", *whole}, {}});
+    }
+  }
 }
 
 void run_gpt(Bench& bench) {
