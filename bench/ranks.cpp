@@ -1,11 +1,11 @@
 // Step times of sharded training on numbers of ranks that this machine cannot run.
 //
 // It measures a small GPT here, on 1, 2 and 4 processes, and what links between processes take. A
-// step is then played back from the graphs of its forward and backward (explain/rank_step.h): nodes
-// take what the cost model says, scaled so that a rank without others takes what it was measured to
-// take, and collectives what links and algorithm say (cost/network.h). Played back with the links of
-// this machine, it must come out as measured; by how much it does not is printed. Networks that were
-// not measured are assumptions, and are called so.
+// step is then played back from the graphs of its forward and backward (explain/rank_step.h):
+// nodes take what the cost model says, scaled so that a rank without others takes what it was
+// measured to take, and collectives what links and algorithm say (cost/network.h). Played back with
+// the links of this machine, it must come out as measured; by how much it does not is printed.
+// Networks that were not measured are assumptions, and are called so.
 
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>

@@ -89,8 +89,8 @@ Subject sharded(const ProcessGroup& group, bool whole) {
   return subject;
 }
 
-/// Many layers that take little time, each a unit, or all of them one: what it costs to gather little
-/// at a time.
+/// Many layers that take little time, each a unit, or all of them one: what it costs to gather
+/// little at a time.
 Subject small_layers(const ProcessGroup& group, bool units, int64_t bucket_bytes) {
   constexpr int64_t kLayers = 48, kWidth = 64, kRows = 32;
   torch::nn::Sequential model;

@@ -41,8 +41,8 @@ struct Result {
 /// One benchmark program.
 class Bench {
  public:
-  /// Parses --out, --threads, --case and --quick, and what `more` adds. Prints an error and exits on
-  /// an invalid command line.
+  /// Parses --out, --threads, --case and --quick, and what `more` adds. Prints an error and exits
+  /// on an invalid command line.
   Bench(std::string name, int argc, char** argv,
         const std::function<void(CLI::App&)>& more = nullptr);
 

@@ -46,8 +46,8 @@ class ProcessGroup {
 
   int32_t rank() const;
   int32_t size() const;
-  /// What the group is called in graphs, and where functional collectives take a group. c10d knows a
-  /// group of more than one process by this name.
+  /// What the group is called in graphs, and where functional collectives take a group. c10d knows
+  /// a group of more than one process by this name.
   const std::string& name() const;
 
   GroupStats stats() const;

@@ -9,9 +9,9 @@
 
 namespace antegrad::capture {
 
-/// `_c10d_functional::wait_tensor`: recorded, and returns the tensor that it is given, as its kernel
-/// does. With the operator that torch.distributed calls where nobody traces: the same. Handles the
-/// call, and returns true.
+/// `_c10d_functional::wait_tensor`: recorded, and returns the tensor that it is given, as its
+/// kernel does. The same with the operator that torch.distributed calls where nobody traces.
+/// Handles the call, and returns true.
 bool wait_for_collective(const ops::OpEntry& entry, torch::jit::Stack* stack);
 
 /// Throws CaptureError for collectives that cannot be captured: c10d's own, which write their

@@ -13,7 +13,7 @@
 ///   antegrad::pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor
 ///       a flat tensor with the elements of each part from its offset on, and zeros between
 ///   antegrad::unpack(Tensor gathered, int ranks, int offset, int elements) -> Tensor
-///       of gathered packs the elements of one part, which has so many on each rank from `offset` on
+///       of gathered packs one part, which has so many elements of each rank, from `offset` on
 ///   antegrad::agree(str group, str collectives) -> ()
 ///       compares the text on all ranks, and throws DistributedError if it differs
 ///

@@ -136,8 +136,8 @@ class Mover {
   std::vector<Place> place_;  // by node
 };
 
-/// What all ranks must have in common: the operator, its arguments that are text, such as the kind of
-/// a reduction, and what it returns. Sizes may differ where each rank says how it splits.
+/// What all ranks must have in common: the operator, its arguments that are text, such as the kind
+/// of a reduction, and what it returns. Sizes may differ where each rank says how it splits.
 std::string text_of(const Node& node, const Graph& graph) {
   std::string text = node.op.info().base_name;
   bool splits = false;

@@ -18,8 +18,8 @@
 
 namespace antegrad {
 
-/// `agreed`: collectives may be repeated, merged and left out like a computation (OpTraits::agreed),
-/// under operators of antegrad's that say so. Runs on joint graphs.
+/// `agreed`: collectives may be repeated, merged and left out (OpTraits::agreed), under operators
+/// of antegrad's that say so. Runs on joint graphs.
 Graph pair_waits(Graph graph, bool agreed);
 
 }  // namespace antegrad
