@@ -1,6 +1,6 @@
 // Two processes that train one GPT: sharded, beside C++ that averages gradients by hand and
 // PyTorch's FSDP2, eager and compiled. Where there are several GPUs, also GPT-2 medium on all of
-// them, which computes in bfloat16.
+// them, which computes in bfloat16. And small layers, each gathered by itself, or all at once.
 //
 // Each of them runs in processes of its own, for some steps, in turns with the others; medians are
 // over all turns. One thread for each rank. --quick takes a smaller model. Of a step:
@@ -23,6 +23,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/memory.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -53,6 +54,7 @@
 #include "common/harness.h"
 #include "common/models.h"
 #include "common/processes.h"
+#include "common/sharded_gpt.h"
 #include "common/transformer.h"
 #include "distributed/collectives.h"
 
@@ -74,8 +76,7 @@ struct Training {
   bool on_gpus = false;  // each rank on one; computes in bfloat16, adds gradients up in float32
 };
 
-constexpr Training kFull{{.vocabulary = 256, .layers = 6, .width = 256, .heads = 8, .context = 128},
-                         4};
+constexpr Training kFull{kShardedGpt, kSequencesOfRank};
 constexpr Training kQuick{{.vocabulary = 256, .layers = 2, .width = 128, .heads = 4, .context = 64},
                           2};
 /// GPT-2 medium.
@@ -119,10 +120,6 @@ int64_t bytes_of(const List& tensors) {
   int64_t sum = 0;
   for (const auto& tensor : tensors) sum += static_cast<int64_t>(tensor.nbytes());
   return sum;
-}
-
-std::shared_ptr<torch::optim::AdamW> adamw(const List& parameters) {
-  return std::make_shared<torch::optim::AdamW>(parameters, torch::optim::AdamWOptions(1e-3));
 }
 
 void clear_all(const List& parameters) {
@@ -177,6 +174,42 @@ Subject sharded(const Training& training, const ProcessGroup& group, bool whole)
     };
     subject.eager_calls = count_eager(compiled);
   }
+  return subject;
+}
+
+/// Many layers that take little time, each a unit, or all of them one: what it costs to gather
+/// little at a time.
+Subject small_layers(const ProcessGroup& group, bool units, int64_t bucket_bytes) {
+  constexpr int64_t kLayers = 48, kWidth = 64, kRows = 32;
+  torch::nn::Sequential model;
+  std::vector<torch::nn::Linear> layers;
+  for (int64_t i = 0; i < kLayers; ++i) {
+    layers.emplace_back(kWidth, kWidth);
+    model->push_back(layers.back());
+    if (units) fully_shard(*layers.back(), group);
+  }
+  const auto parts = fully_shard(*model, group);
+  const auto parameters = parts.parameters();
+  const auto optimizer = adamw(parameters);
+  const auto x = at::randn({kRows, kWidth});
+  const auto loss = [layers](const at::Tensor& input) mutable {
+    auto y = input;
+    for (auto& layer : layers) y = layer(y).tanh();
+    return y.square().mean();
+  };
+  const auto options = Options().with_gather_bucket_bytes(bucket_bytes);
+  const auto compiled =
+      std::make_shared<decltype(compile(model, loss, options))>(compile(model, loss, options));
+  Subject subject{group, false, {}, [=] { clear_all(parameters); }, 3 * bytes_of(parameters)};
+  subject.parts = parts;
+  subject.step = [=] {
+    optimizer->zero_grad();
+    const at::Tensor result = (*compiled)(x);
+    result.backward();
+    optimizer->step();
+    return result.detach();
+  };
+  subject.eager_calls = [compiled] { return compiled->report().eager_calls; };
   return subject;
 }
 
@@ -348,6 +381,7 @@ std::vector<std::string> words_of(const std::string& way, const std::string& fil
 }
 
 constexpr size_t kWords = 10;
+constexpr int64_t kBucket = 1 << 20;
 
 void run_rank(const std::vector<std::string>& words) {
   AG_CHECK(words.size() == kWords, "a rank takes the words of words_of()");
@@ -370,6 +404,12 @@ void run_rank(const std::vector<std::string>& words) {
     found = measure_overlap(training, group, steps);
   } else if (way == "all_reduce") {
     found = measure(all_reduce(training, group), steps);
+  } else if (way == "small_units") {
+    found = measure(small_layers(group, /*units=*/true, 0), steps);
+  } else if (way == "small_joined") {
+    found = measure(small_layers(group, /*units=*/true, kBucket), steps);
+  } else if (way == "small_whole") {
+    found = measure(small_layers(group, /*units=*/false, 0), steps);
   } else {
     found = measure(sharded(training, group, way == "whole_step"), steps);
   }
@@ -515,7 +555,24 @@ void run_row(Bench& bench, const Row& row) {
   add_overlap(bench, row, found.at("overlap"));
 }
 
+void run_small_layers(Bench& bench) {
+  if (!bench.wants("small_layers@2")) return;
+  FoundByWay found;
+  for (int turn = 0; turn < (bench.quick() ? 1 : 3); ++turn) {
+    for (const auto* way : {"small_units", "small_joined", "small_whole"}) {
+      if (const auto json = turn_of(way, 2, bench.rounds(100), kQuick)) found[way].add(*json);
+    }
+  }
+  const auto whole = *found["small_whole"].median("step_ms");
+  for (const auto& [way, metric] :
+       {std::pair{"small_units", "step_ms"}, std::pair{"small_joined", "joined_step_ms"}}) {
+    const auto units = *found[way].median("step_ms");
+    bench.add({"small_layers@2", metric, units, "ms", Peer{"one_unit", whole}, {}});
+  }
+}
+
 void run(Bench& bench) {
+  run_small_layers(bench);
   run_row(bench,
           {"gpt@2", bench.quick() ? kQuick : kFull, 2, {"all_reduce", "fsdp2", "fsdp2_compiled"}});
   const auto gpus = static_cast<int>(torch::cuda::device_count());

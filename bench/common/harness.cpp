@@ -27,7 +27,8 @@ std::string cpu_model() {
 
 }  // namespace
 
-Bench::Bench(std::string name, int argc, char** argv) : name_(std::move(name)), cpu_(cpu_model()) {
+Bench::Bench(std::string name, int argc, char** argv, const std::function<void(CLI::App&)>& more)
+    : name_(std::move(name)), cpu_(cpu_model()) {
   CLI::App app("Benchmark: " + name_, "bench_" + name_);
   app.option_defaults()->always_capture_default();
   std::string out;
@@ -36,6 +37,7 @@ Bench::Bench(std::string name, int argc, char** argv) : name_(std::move(name)), 
   app.add_option("--threads", threads_, "threads of libtorch")->check(CLI::PositiveNumber);
   app.add_option("--case", case_, "measure one case only, in benches that take their cases apart");
   app.add_flag("--quick", quick_, "fewer repetitions");
+  if (more) more(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

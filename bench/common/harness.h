@@ -18,6 +18,10 @@
 
 #include "common/measure.h"
 
+namespace CLI {
+class App;
+}
+
 namespace antegrad::bench {
 
 struct Peer {
@@ -37,9 +41,10 @@ struct Result {
 /// One benchmark program.
 class Bench {
  public:
-  /// Parses --out, --threads, --case and --quick. Prints an error and exits on an invalid command
-  /// line.
-  Bench(std::string name, int argc, char** argv);
+  /// Parses --out, --threads, --case and --quick, and what `more` adds. Prints an error and exits
+  /// on an invalid command line.
+  Bench(std::string name, int argc, char** argv,
+        const std::function<void(CLI::App&)>& more = nullptr);
 
   void add(const Result& result);
   /// Fewer repetitions, to try out a bench.

@@ -49,7 +49,8 @@ class ProcessGroup {
   /// Its number among the processes of this machine, by which each takes a GPU of its own:
   /// `at::Device(at::kCUDA, group.local_rank())`. The rank, where no launcher says it.
   int32_t local_rank() const;
-  /// What the group is called in graphs.
+  /// What the group is called in graphs, and where functional collectives take a group. c10d knows
+  /// a group of more than one process by this name.
   const std::string& name() const;
 
   GroupStats stats() const;

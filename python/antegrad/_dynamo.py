@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from antegrad import _logs
-from antegrad._C import Function
+from antegrad._C import CaptureError, Function
 from antegrad._checkpoint import tag_checkpoints
 from antegrad._modes import options_of_mode
 
@@ -38,6 +38,7 @@ def backend(
     from antegrad._numbers import CallWithNumbers, take_numbers
     from antegrad._triton import take_kernels
 
+    _refuse_dtensors(example_inputs)
     settings = {**options_of_mode(mode), **(options or {})}
     graph_module, state = take_state(graph_module, example_inputs)
     graph_module, *numbers = take_numbers(take_kernels(tag_checkpoints(graph_module)))
@@ -48,6 +49,16 @@ def backend(
         _functions.setdefault(key, []).append(weakref.ref(function))
     call = CallWithNumbers(function, *numbers) if numbers else function
     return call if state is None else CallWithState(call, state)
+
+
+def _refuse_dtensors(inputs):
+    """A DTensor's operators choose collectives in Python, which no graph of antegrad's could contain. AOTAutograd takes them apart."""
+    tensor = sys.modules.get("torch.distributed.tensor")
+    if tensor is not None and any(isinstance(given, tensor.DTensor) for given in inputs):
+        raise CaptureError(
+            "DTensor: expected plain tensors as inputs of a graph; found a torch.distributed.tensor.DTensor; compute with local "
+            "tensors and torch.distributed._functional_collectives, or compile with backend=antegrad.inductor(...)"
+        )
 
 
 def functions_of(compiled):

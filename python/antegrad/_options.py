@@ -34,6 +34,8 @@ class Options(TypedDict, total=False):
     saved_tensors_hooks_filtering_mode: Literal["donated", "no_static", "all"]
     activation_reload_prefetch: int
     gather_prefetch: int
+    gather_bucket_bytes: int
+    unsafe_allow_optimization_of_collectives: bool
     lowering: Literal["off", "exact", "close"]
     keep_slow_kernels: bool
     ban_recompute_used_far_apart: bool

@@ -44,6 +44,8 @@ memory_budget_compressors: Sequence[Literal["bf16", "fp8_e4m3", "fp8_e5m2", "int
 saved_tensors_hooks_filtering_mode: Literal["donated", "no_static", "all"]
 activation_reload_prefetch: int
 gather_prefetch: int
+gather_bucket_bytes: int
+unsafe_allow_optimization_of_collectives: bool
 lowering: Literal["off", "exact", "close"]
 keep_slow_kernels: bool
 ban_recompute_used_far_apart: bool

@@ -18,6 +18,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "capture/collectives.h"
 #include "capture/cudnn.h"
 #include "capture/data_questions.h"
 #include "capture/norms.h"
@@ -239,6 +240,8 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::_nested_tensor_from_mask_left_aligned.default", is_left_aligned},
       {"aten::batch_norm.default", batch_norm},
       {"aten::ctc_loss.IntList", ctc_loss},
+      {"_c10d_functional::wait_tensor.default", wait_for_collective},
+      {"_c10d_functional::_wrap_tensor_autograd.default", wait_for_collective},
       {"aten::gru.input", cudnn_rnn},
       {"aten::lstm.input", cudnn_rnn},
       {"aten::rnn_relu.input", cudnn_rnn},
@@ -261,6 +264,8 @@ bool intercept(const ops::OpEntry& entry, Stack* stack) {
     const auto found = handlers().find(entry.op.name());
     if (found != handlers().end()) {
       it->second = found->second;
+    } else if (is_collective(entry)) {
+      it->second = check_collective;
     } else if (entry.twin && !entry.own_functionalize) {
       it->second = fill_at_random;
     }

@@ -313,9 +313,18 @@ std::vector<shapes::Spec> Tracer::find_outputs(const ops::OpEntry& entry,
   }
   const auto& returned = entry.returned_arg;
   const bool nothing_new =
-      entry.is_twin && !entry.meta_kernel &&
+      entry.is_twin && (!entry.meta_kernel || entry.op.traits().collective) &&
       std::all_of(returned.begin(), returned.end(), [](int arg) { return arg >= 0; });
   if (nothing_new || entry.handle.schema().returns().empty()) return {};
+  if (entry.op.traits().collective) {  // nothing of it may run now
+    auto specs = infer_by_shape_function(entry, args, counts);
+    if (!specs) {
+      throw CaptureError(entry.op.name(), {"a collective of tensors whose results have known sizes",
+                                           "other arguments, at " + call_site(),
+                                           "give it contiguous tensors with a first dimension"});
+    }
+    return std::move(*specs);
+  }
   auto specs = checked(infer(entry, args, *recording.device, counts));
   return entry.is_twin ? newly_made(entry, args, std::move(specs)) : std::move(specs);
 }

@@ -11,6 +11,7 @@
 #include "partition/split.h"
 #include "passes/collectives.h"
 #include "passes/dce.h"
+#include "passes/join_gathers.h"
 #include "passes/pass_list.h"
 
 namespace antegrad::compiler {
@@ -168,7 +169,8 @@ runtime::BackwardGraph BackwardVariants::split(const runtime::BackwardKey& key,
                                   "run the backward from all results"});
   }
   auto forward_values = unpack_saved(backward, usual_.hooks.hooked);
-  backward = overlap_collectives(std::move(backward), usual_.gathers_ahead);
+  backward = overlap_collectives(join_gathers(std::move(backward), usual_.bucket_bytes),
+                                 usual_.gathers_ahead);
   auto tables = hooks::with_objects(joint->tables, usual_.hooks.objects);
   return {std::move(backward), std::move(tables), std::move(forward_values), {}};
 }

@@ -48,6 +48,7 @@ class BackwardVariants {
     hooks::CapturedHooks hooks;  ///< values that the forward packs and each backward unpacks
     std::shared_ptr<const CallPlan> plan;  ///< after hooks were applied
     LoweringRules lowering = {};
+    int64_t bucket_bytes = 0;   ///< join_gathers()
     int64_t gathers_ahead = 0;  ///< overlap_collectives()
   };
 

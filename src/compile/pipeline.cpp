@@ -28,6 +28,7 @@
 #include "partition/hooks/hooks.h"
 #include "partition/hooks/prefetch.h"
 #include "passes/collectives.h"
+#include "passes/join_gathers.h"
 #include "passes/pass_list.h"
 #include "runtime/fork_gate.h"
 
@@ -52,6 +53,26 @@ Partition with_hooks(PlannedPartition& planned, const Options& options, const Pa
       passes);
 }
 
+bool fits(const Partition& partition, const PlannedPartition& planned) {
+  return !planned.budget ||
+         simulate(partition, planned.choice.rules()).peak_bytes <= planned.budget->bytes;
+}
+
+// Up to how many bytes gathers are joined: as the option says, unless the budget has no room.
+int64_t join(Partition& partition, const PlannedPartition& planned, int64_t bytes,
+             const PassContext& passes) {
+  if (bytes == 0) return 0;
+  auto joined = partition;
+  for (Graph* graph : {&joined.forward, &joined.backward}) {
+    *graph = run_pass(
+        "join_gathers", [&](Graph whole) { return join_gathers(std::move(whole), bytes); },
+        std::move(*graph), passes);
+  }
+  if (!fits(joined, planned)) return 0;
+  partition = std::move(joined);
+  return bytes;
+}
+
 // How many gathers start ahead: as many as the option says, unless the budget has no room.
 int64_t overlap(Partition& partition, const PlannedPartition& planned, int64_t ahead,
                 const PassContext& passes) {
@@ -63,9 +84,7 @@ int64_t overlap(Partition& partition, const PlannedPartition& planned, int64_t a
           [&](Graph whole) { return overlap_collectives(std::move(whole), ahead); },
           std::move(*graph), passes);
     }
-    const bool fits = !planned.budget ||
-                      simulate(moved, planned.choice.rules()).peak_bytes <= planned.budget->bytes;
-    if (!fits) continue;
+    if (!fits(moved, planned)) continue;
     partition = std::move(moved);
     break;
   }
@@ -121,6 +140,7 @@ struct Finished {
   IdMap<ValueId, bool> saved = {};         // before hooks
   std::map<ValueId, int32_t> packed = {};  // Partition::packed
   std::vector<RecomputedNode> recomputed = {};
+  int64_t bucket_bytes = 0;
   int64_t gathers_ahead = 0;
   Partition before_kernels = {};  // with hooks; only if there is no budget, but kernels
   Partition partition = {};       // with hooks, and lowered
@@ -143,6 +163,7 @@ Finished finish(PlannedPartition planned, bool records, const ToPlan& what,
   made.tables = hooks::with_objects(what.tables, made.planned.hooks.objects);
   stages.end("hooks");
   if (has_collectives(partition.forward) || has_collectives(partition.backward)) {
+    made.bucket_bytes = join(partition, made.planned, what.options.gather_bucket_bytes, passes);
     made.gathers_ahead = overlap(partition, made.planned, what.options.gather_prefetch, passes);
     stages.end("overlap");
   }
@@ -308,6 +329,7 @@ PassContext pass_context(const Options& options) {
                      std::make_shared<std::vector<PassRecord>>()};
   for (const auto pass : options.disabled_passes) passes.disabled.emplace_back(word_of(pass));
   passes.custom_pass = options.joint_custom_pass;
+  passes.optimize_collectives = options.unsafe_allow_optimization_of_collectives;
   return passes;
 }
 
@@ -343,8 +365,8 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
                                 carry, captured.backward_error == nullptr},
                                passes, logs, stages);
   auto libraries = libraries_of(finished);
-  auto& [planned, record, saved, packed, recomputed, gathers_ahead, before_kernels, partition,
-         tables, forward, backward] = finished;
+  auto& [planned, record, saved, packed, recomputed, bucket_bytes, gathers_ahead, before_kernels,
+         partition, tables, forward, backward] = finished;
   before_kernels = {};
   if (planned.lowering.lowering != options.lowering) {
     forward.failure = "budget: no plan with generated kernels was found that keeps it";
@@ -355,7 +377,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   const auto variants = std::make_shared<BackwardVariants>(
       std::move(raw), std::move(kept),
       BackwardVariants::Usual{std::move(saved), partition.schedule, planned.hooks, plan,
-                              planned.lowering, gathers_ahead},
+                              planned.lowering, bucket_bytes, gathers_ahead},
       std::move(later.recapture), passes);
   runtime::ExecutableParts parts{options.name, plan, partition.forward, tables};
   if (!captured.backward_error) {

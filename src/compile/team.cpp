@@ -83,7 +83,7 @@ std::string Team::share(const std::function<std::string()>& lead) const {
       mine = fmt::format("{}{}\n{}", kOverBudget, error.smallest_bytes(), error.what());
     }
   }
-  const auto text = distributed::texts_of_all(*group_->state, mine)[0];
+  const auto text = distributed::text_of_first(*group_->state, mine);
   if (text.front() == kText) return text.substr(1);
   const auto line = text.find('\n');
   throw BudgetError(std::stoll(text.substr(1, line - 1)),

@@ -84,11 +84,11 @@ Works between_pairs(c10d::Backend& backend, GroupState& group, PartFor part_for,
   };
   others([&](int32_t rank) {
     std::vector<at::Tensor> part = {part_from(rank)};
-    works.push_back(backend.recv(part, rank, tag));
+    works.push_back({backend.recv(part, rank, tag), rank});
   });
   others([&](int32_t rank) {
     std::vector<at::Tensor> part = {part_for(rank)};
-    works.push_back(backend.send(part, rank, tag));
+    works.push_back({backend.send(part, rank, tag), rank});
   });
   part_from(group.rank).copy_(part_for(group.rank));
   return works;
@@ -96,7 +96,7 @@ Works between_pairs(c10d::Backend& backend, GroupState& group, PartFor part_for,
 
 Works begin_all_gather(c10d::Backend& backend, GroupState& group, at::Tensor& result,
                        at::Tensor& shard) {
-  if (!is_gloo(backend)) return {backend._allgather_base(result, shard)};
+  if (!is_gloo(backend)) return {{backend._allgather_base(result, shard)}};
   const auto part = [&](int32_t rank) {
     return result.narrow(0, rank * shard.numel(), shard.numel());
   };
@@ -108,7 +108,7 @@ Works begin_all_to_all(c10d::Backend& backend, GroupState& group, at::Tensor& re
                        at::Tensor& parts) {
   if (!is_gloo(backend)) {
     std::vector<int64_t> even;
-    return {backend.alltoall_base(result, parts, even, even)};
+    return {{backend.alltoall_base(result, parts, even, even)}};
   }
   const auto part_of = [&](const at::Tensor& all) {
     return [&](int32_t rank) {
@@ -151,6 +151,13 @@ at::Tensor run_all_to_all(const at::Tensor& parts, int64_t ranks, std::string na
 at::Tensor run_wait(const at::Tensor& started, const at::Tensor& /*source*/) {
   Running::of_process().wait(started);
   return started;
+}
+
+at::Tensor run_unpack(const at::Tensor& gathered, int64_t ranks, int64_t offset, int64_t elements) {
+  return gathered.view({ranks, -1})
+      .narrow(1, offset, elements)
+      .clone(at::MemoryFormat::Contiguous)
+      .view({-1});
 }
 
 void run_agree(std::string name, std::string text) { agree(*find_group(name), text); }
@@ -221,6 +228,17 @@ std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine
   return texts;
 }
 
+std::string text_of_first(GroupState& group, const std::string& mine) {
+  auto length = at::zeros({1}, at::kLong);
+  *length.mutable_data_ptr<int64_t>() = static_cast<int64_t>(mine.size());
+  broadcast(group, length, /*from=*/0);
+  auto bytes = at::zeros({*length.const_data_ptr<int64_t>()}, at::kChar);
+  auto* const text = bytes.mutable_data_ptr<int8_t>();
+  if (group.rank == 0) std::copy(mine.begin(), mine.end(), text);
+  broadcast(group, bytes, /*from=*/0);
+  return {reinterpret_cast<const char*>(text), static_cast<size_t>(bytes.numel())};
+}
+
 void agree(GroupState& group, const std::string& text) {
   if (group.size == 1) return;
   auto mine = at::zeros({1}, at::kLong);
@@ -237,7 +255,7 @@ void all_reduce(GroupState& group, at::Tensor& tensor) {
   std::vector<at::Tensor> tensors = {tensor};
   const auto works =
       group.start("all_reduce", bytes(tensor), tensor.device().type(),
-                  [&](c10d::Backend& backend) { return Works{backend.allreduce(tensors)}; });
+                  [&](c10d::Backend& backend) { return Works{{backend.allreduce(tensors)}}; });
   group.wait("all_reduce", works);
 }
 
@@ -248,7 +266,7 @@ void broadcast(GroupState& group, at::Tensor& tensor, int64_t from) {
   options.rootRank = from;
   const auto works = group.start(
       "broadcast", bytes(tensor), tensor.device().type(),
-      [&](c10d::Backend& backend) { return Works{backend.broadcast(tensors, options)}; });
+      [&](c10d::Backend& backend) { return Works{{backend.broadcast(tensors, options)}}; });
   group.wait("broadcast", works);
 }
 
@@ -285,6 +303,7 @@ TORCH_LIBRARY_FRAGMENT(antegrad, m) {
   m.def("gathered(Tensor shard, int ranks, str group) -> Tensor");
   m.def("all_to_all(Tensor parts, int ranks, str group) -> Tensor");
   m.def("wait(Tensor started, Tensor source) -> Tensor");
+  m.def("unpack(Tensor gathered, int ranks, int offset, int elements) -> Tensor");
   m.def("agree(str group, str collectives) -> ()");
 }
 TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
@@ -292,6 +311,7 @@ TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
   m.impl("gathered", &run_gathered);
   m.impl("all_to_all", &run_all_to_all);
   m.impl("wait", &run_wait);
+  m.impl("unpack", &run_unpack);
   m.impl("agree", &run_agree);
 }
 

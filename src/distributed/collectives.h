@@ -13,6 +13,8 @@
 ///   antegrad::wait(Tensor started, Tensor source) -> Tensor
 ///       `started`, from when on it may be read. Between the two, nobody may free `source`, which
 ///       is why it is an argument.
+///   antegrad::unpack(Tensor gathered, int ranks, int offset, int elements) -> Tensor
+///       of gathered packs one part, which has so many elements of each rank, from `offset` on
 ///   antegrad::agree(str group, str collectives) -> ()
 ///       compares the text on all ranks, and throws DistributedError if it differs
 ///
@@ -40,6 +42,9 @@ void broadcast(GroupState& group, at::Tensor& tensor, int64_t from);
 
 /// The texts of all ranks, by rank. Throws DistributedError.
 std::vector<std::string> texts_of_all(GroupState& group, const std::string& mine);
+
+/// The text of rank 0. Throws DistributedError.
+std::string text_of_first(GroupState& group, const std::string& mine);
 
 /// Throws DistributedError if the ranks have different texts; it says which, and the first
 /// different line.

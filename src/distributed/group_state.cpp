@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
 #include <utility>
 
@@ -51,24 +52,31 @@ auto ProcessGroup::State::start(const char* what, int64_t bytes, c10::DeviceType
 
 void ProcessGroup::State::wait(const char* what, const Works& works) {
   const auto begin = std::chrono::steady_clock::now();
-  try {
-    for (const auto& work : works) work->wait();
-  } catch (const std::exception& error) {
-    fail(what, error);
+  for (const auto& part : works) {
+    try {
+      part.work->wait();
+    } catch (const std::exception& error) {
+      fail(what, error, part.peer);
+    }
   }
   waited_.fetch_add((std::chrono::steady_clock::now() - begin) / std::chrono::nanoseconds(1),
                     std::memory_order_relaxed);
 }
 
-void ProcessGroup::State::fail(const char* what, const std::exception& error) {
+void ProcessGroup::State::fail(const char* what, const std::exception& error, int32_t peer) {
   const auto why = text_of(error);
-  auto ranks =
-      origin.heartbeat ? origin.heartbeat->ranks_at_fault(kPatience) : std::vector<int32_t>();
-  const auto first_line = why.substr(0, why.find('\n'));
+  auto fault = origin.heartbeat ? origin.heartbeat->find_fault(kPatience) : distributed::Fault();
+  // All live and reach the store, so the network is cut between these two.
+  if (fault.ranks.empty() && fault.found.empty() && peer >= 0) {
+    fault = {{named(peer)}, fmt::format("rank {} waited for it", named(rank))};
+  }
+  const auto& ranks = fault.ranks;
   const auto who =
       ranks.empty() ? std::string("a rank")
                     : fmt::format("rank{} {}", ranks.size() > 1 ? "s" : "", fmt::join(ranks, ", "));
-  const auto found = fmt::format("that {} did not (rank {} saw: {})", who, named(rank), first_line);
+  const auto found =
+      fmt::format("that {} did not{}{} (rank {} saw: {})", who, fault.found.empty() ? "" : ": ",
+                  fault.found, named(rank), why.substr(0, why.find('\n')));
   {
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {
@@ -77,9 +85,10 @@ void ProcessGroup::State::fail(const char* what, const std::exception& error) {
     }
   }
   throw DistributedError(
-      std::move(ranks),
+      ranks,
       {fmt::format("all {} ranks of group \"{}\" to take part in {}", size, name, what), found,
-       "look at what that rank printed; start all of them again, from the last checkpoint"});
+       "look at what that rank printed, and at the network; start all of them again, from "
+       "the last checkpoint"});
 }
 
 GroupStats ProcessGroup::State::stats() const {
@@ -90,8 +99,41 @@ namespace distributed {
 
 using Groups = ByName<GroupState>;
 
+namespace {
+
+/// Groups that only c10d knows: nobody else keeps what is here about them.
+struct GroupsOfC10d {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::shared_ptr<GroupState>> by_name;
+
+  static GroupsOfC10d& of_process() {
+    static auto* const groups = new GroupsOfC10d();
+    return *groups;
+  }
+};
+
+}  // namespace
+
+c10::intrusive_ptr<c10d::ProcessGroup> group_of_c10d(const std::string& name) {
+  try {
+    return c10d::resolve_process_group(name);
+  } catch (const std::exception&) {
+    return {};
+  }
+}
+
 std::shared_ptr<GroupState> find_group(const std::string& name) {
   if (auto state = Groups::of_process().find(name)) return state;
+  auto& others = GroupsOfC10d::of_process();
+  const std::lock_guard lock(others.mutex);
+  if (auto group = group_of_c10d(name)) {
+    auto& state = others.by_name[name];
+    if (!state || state->group != group) {
+      state = std::make_shared<GroupState>(std::move(group), name, GroupState::Origin{});
+    }
+    return state;
+  }
+  others.by_name.erase(name);
   throw DistributedError({}, {"the group \"" + name + "\" of the program",
                               "that this process has none of this name, or no longer",
                               "keep the ProcessGroup, or what was sharded over it"});

@@ -26,7 +26,11 @@ namespace antegrad {
 /// Thread-safe. Destroyed before static objects are, or never.
 struct ProcessGroup::State {
   /// What one collective started: it ends when all of it has.
-  using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
+  struct Part {
+    c10::intrusive_ptr<c10d::Work> work;
+    int32_t peer = -1;  ///< with which rank alone; -1 for all
+  };
+  using Works = std::vector<Part>;
 
   /// What is known of a group that antegrad made itself.
   struct Origin {
@@ -56,14 +60,14 @@ struct ProcessGroup::State {
               const std::function<Works(c10d::Backend&)>& begin);
   /// Throws DistributedError.
   void wait(const char* what, const Works& works);
+  /// Throws the DistributedError of a collective that failed. `peer`: the rank that was waited for,
+  /// -1 if that is not known.
+  [[noreturn]] void fail(const char* what, const std::exception& error, int32_t peer = -1);
   /// Of the next collective between pairs of ranks; the same on all.
   int next_tag() {
     return kFirstTag + (next_tag_.fetch_add(1, std::memory_order_relaxed) & kLastTag);
   }
   GroupStats stats() const;
-
-  /// Finds out who is to blame for `error`, and throws a DistributedError. The group stays failed.
-  [[noreturn]] void fail(const char* what, const std::exception& error);
 
  private:
   static constexpr int kFirstTag = 1 << 30;  // others use small ones
@@ -82,10 +86,13 @@ namespace distributed {
 
 using GroupState = ProcessGroup::State;
 
-/// The group that programs know by this name. Throws DistributedError if it is gone.
+/// The group that programs know by this name, or that c10d does. Throws DistributedError if it is
+/// gone.
 std::shared_ptr<GroupState> find_group(const std::string& name);
 /// Lets find_group() find it, as long as it lives.
 void remember_group(const std::shared_ptr<GroupState>& state);
+/// c10d's group of this name; null if it has none.
+c10::intrusive_ptr<c10d::ProcessGroup> group_of_c10d(const std::string& name);
 
 }  // namespace distributed
 }  // namespace antegrad

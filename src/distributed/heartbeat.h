@@ -8,9 +8,16 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace antegrad::distributed {
+
+/// Who did not take part in a collective, as far as one rank can tell.
+struct Fault {
+  std::vector<int32_t> ranks = {};  ///< sorted; empty if nobody knows
+  std::string found = {};           ///< about them, a sentence without its subject; may be empty
+};
 
 /// A thread that counts up in the store which all ranks share. Thread-safe.
 class Heartbeat {
@@ -21,10 +28,11 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  /// After a collective of this rank failed: says so, and returns the ranks to blame. These are
-  /// those whose counts stand still; if there are none, those that do not report a failure of their
-  /// own within `patience`; the server of the store, if it does not answer.
-  std::vector<int32_t> ranks_at_fault(std::chrono::milliseconds patience);
+  /// After a collective of this rank failed: says so, and returns who is to blame. These are the
+  /// ranks whose counts stand still; if there are none, those that report no failure of their own
+  /// within `patience`; the server of the store, if it does not answer. A rank that cannot be
+  /// reached is like one that does not live.
+  Fault find_fault(std::chrono::milliseconds patience);
 
  private:
   struct Shared;

@@ -130,6 +130,11 @@ at::Tensor run_pack(at::TensorList parts, at::IntArrayRef offsets, int64_t eleme
   return sum ? sum->packed_with(all) : detail::packed(all);
 }
 
+at::Tensor run_join(at::TensorList parts, at::IntArrayRef offsets, int64_t elements,
+                    at::ScalarType dtype) {
+  return detail::packed({parts, offsets, elements, dtype});
+}
+
 at::Tensor call(const char* name, const LocalSum::Parts& parts, const LocalSum& sum) {
   return c10::Dispatcher::singleton()
       .findSchemaOrThrow(name, "")
@@ -152,10 +157,12 @@ TORCH_LIBRARY_FRAGMENT(antegrad, m) {
       "accumulate(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> "
       "Tensor");
   m.def("pack(Tensor[] parts, int[] offsets, int elements, ScalarType dtype, str sum) -> Tensor");
+  m.def("join(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(antegrad, CompositeExplicitAutograd, m) {
   m.impl("accumulate", &run_accumulate);
   m.impl("pack", &run_pack);
+  m.impl("join", &run_join);
 }
 
 }  // namespace distributed

@@ -11,6 +11,8 @@
 ///       -> Tensor
 ///       a flat tensor with the elements of each part from its offset on, and zeros between; added
 ///       to them is what the sum has, from which it is taken
+///   antegrad::join(Tensor[] parts, int[] offsets, int elements, ScalarType dtype) -> Tensor
+///       the same without a sum
 
 #include <ATen/core/Tensor.h>
 

@@ -92,14 +92,14 @@ ProcessGroup ProcessGroup::of_environment(const GroupOptions& options) {
     cannot_join(launch, error.what());
   }
   distributed::remember_group(state);
+  // For functional collectives, which know groups by name.
+  if (launch.size > 1) c10d::register_process_group(kWorld, state->group);
   return ProcessGroup(std::move(state));
 }
 
 ProcessGroup ProcessGroup::of_c10d(const std::string& name) {
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-  try {
-    group = c10d::resolve_process_group(name);
-  } catch (const std::exception&) {
+  auto group = distributed::group_of_c10d(name);
+  if (!group) {
     throw InputError(ErrorText{"the name of a group that c10d knows", "\"" + name + "\"",
                                "register it with c10d::register_process_group()"});
   }

@@ -74,6 +74,9 @@ struct OpTraits {
   /// collective: all ranks repeat, merge and leave out its calls alike, so each may do so like with
   /// a computation [the same]
   bool agreed = false;
+  /// collective: ends one, and returns input 0, which may be read from then on [passes that pair,
+  /// move and compare collectives]
+  bool waits = false;
   /// writes an input (only in-place programs after planning) [the same]
   bool mutates = false;
   /// writes running statistics in training, which its schema hides [capture: a twin]

@@ -24,7 +24,16 @@ constexpr OpRow kOpRows[] = {
     {"antegrad::all_gather", kAgreed},
     {"antegrad::gathered", kAgreed},
     {"antegrad::all_to_all", kAgreed},
-    {"antegrad::wait", kView | kAgreed},
+    {"antegrad::wait", kView | kAgreed | kWaits},
+    {"antegrad::wait_once", kWaits},
+    {"antegrad::agreed_wait", kAgreed | kWaits},
+    {"antegrad::agreed_all_reduce", kAgreed},
+    {"antegrad::agreed_all_gather_into_tensor", kAgreed},
+    {"antegrad::agreed_reduce_scatter_tensor", kAgreed},
+    {"antegrad::agreed_all_to_all_single", kAgreed},
+    {"antegrad::agreed_broadcast", kAgreed},
+    {"antegrad::join"},
+    {"antegrad::unpack"},
     // These use a sum outside of the graph, once for whoever reads their results, and for nobody
     // not.
     {.name = "antegrad::pack", .traits = kNotSame, .trial = TrialData::unknown},
@@ -396,7 +405,14 @@ constexpr OpRow kOpRows[] = {
     {"_c10d_functional::reduce_scatter_tensor_coalesced", kCollective},
     {"_c10d_functional::all_to_all_single", kCollective},
     {"_c10d_functional::broadcast", kCollective},
-    {"_c10d_functional::wait_tensor", kCollective},
+    {"_c10d_functional::isend", kCollective},
+    {"_c10d_functional::irecv", kCollective},
+    {"_c10d_functional::batch_p2p_ops", kCollective},
+    {"_c10d_functional::wait_tensor", kWaits},
+    {"_c10d_functional_autograd::all_gather_into_tensor", kCollective},
+    {"_c10d_functional_autograd::reduce_scatter_tensor", kCollective},
+    {"_c10d_functional_autograd::all_to_all_single", kCollective},
+    {"_dtensor::shard_dim_alltoall", kCollective},
 };
 
 }  // namespace

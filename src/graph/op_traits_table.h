@@ -37,6 +37,7 @@ inline constexpr OpTraits kEffect{.effect = true};
 inline constexpr OpTraits kQuestion{.question = true};
 inline constexpr OpTraits kCollective{.collective = true};
 inline constexpr OpTraits kAgreed{.collective = true, .agreed = true};
+inline constexpr OpTraits kWaits{.collective = true, .waits = true};
 inline constexpr OpTraits kMutates{.mutates = true};
 inline constexpr OpTraits kHidesWrites{.hides_writes = true};
 inline constexpr OpTraits kOverwritesExpanded{.overwrites_expanded = true};

@@ -101,10 +101,13 @@ Attr to_attr(const c10::IValue& value, ArgKind kind, Graph& graph, AttrTables& t
       if (!generator.defined()) return Attr(attr::None{});
       return Attr(attr::Generator{generator_index(generator, generator.device(), graph, tables)});
     }
+    case ArgKind::other:
+      // A type that may also be text: the group of a collective.
+      if (value.isString()) return Attr(value.toStringRef());
+      break;
     case ArgKind::tensor:
     case ArgKind::tensors:
-    case ArgKind::optional_tensors:
-    case ArgKind::other: break;
+    case ArgKind::optional_tensors: break;
   }
   return opaque(value, graph, tables);
 }

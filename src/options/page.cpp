@@ -40,7 +40,6 @@ std::string status(const ReferenceOption& option) {
       return names;
     }
     case Counterpart::none: return "not applicable";
-    case Counterpart::not_yet: return "not yet";
   }
   return "";
 }

@@ -10,9 +10,6 @@ namespace {
 
 using enum Counterpart;
 
-constexpr std::string_view kOnlyGathers =
-    "gathers of shards run again without it, as all ranks know; no other collective is left out or "
-    "repeated";
 constexpr std::string_view kNoFakeTensors =
     "stand-ins take their metadata from a shape function or the Meta kernel";
 constexpr std::string_view kSaysWhy =
@@ -82,11 +79,11 @@ constexpr ReferenceOption kReference[] = {
      "the usual backward is compiled with its forward; those for other forms of tangents when they are needed"},
     {"_test_disable_functionalization", none, {}, "captures always functionalise"},
     {"strict_autograd_cache", same, {}, "an error of its own, `CacheError`"},
-    {"unsafe_allow_optimization_of_collectives", not_yet, {}, kOnlyGathers},
+    {"unsafe_allow_optimization_of_collectives", same, {}, "gathers of shards run again without it, as all ranks know"},
     {"disable_guess_zero_tangent_for_mutated_input_subclass", none, {}, "tensor subclasses are refused"},
     {"guess_tangent_strides_as_outputs", none, {}, "nothing is guessed: tangents keep their strides"},
     {"_sync_decision_cross_ranks", none, {},
-     "what ranks decide alone moves no collective: gathers of shards always run again, other collectives never, and each call compares "
+     "what ranks decide alone moves no collective: gathers of shards always run again, other collectives never unless an option says so, and each call compares "
      "which ones ranks run"},
     {"saved_tensors_hooks_filtering_mode", same},
     {"joint_custom_pass", same, {}, "the name of a pass over the graph's text (passes.md), not a function over an FX graph"},
@@ -112,7 +109,6 @@ std::string explanation(const ReferenceOption& option) {
     case same: return "";
     case other_name: return fmt::format("here it is {}", option.here);
     case none: return fmt::format("it has no meaning here: {}", option.remark);
-    case not_yet: return fmt::format("it is not there yet: {}", option.remark);
   }
   return "";
 }

@@ -15,14 +15,13 @@ enum class Counterpart : uint8_t {
   same,        ///< an option of the same name
   other_name,  ///< ReferenceOption::here does the same
   none,        ///< there is nothing to choose
-  not_yet,     ///< its subject is not supported yet
 };
 
 struct ReferenceOption {
   std::string_view name;
   Counterpart counterpart;
   std::string_view here = {};    ///< of other_name: "cross_check_shapes=error", "antegrad pareto"
-  std::string_view remark = {};  ///< what is different, why there is nothing, what is missing
+  std::string_view remark = {};  ///< what is different, why there is nothing
 };
 
 std::span<const ReferenceOption> reference_options();

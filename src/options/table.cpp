@@ -165,6 +165,13 @@ constexpr OptionRow kRows[] = {
     {"gather_prefetch", OptionGroup::partition, member<&Options::gather_prefetch>(), kPartition, kInKey,
      "how many gathers of sharded parameters are started ahead of the use of their results, so that they overlap with computation, where a "
      "memory budget has room; with 1 or more, reductions also end one later. The same on all ranks", "distributed.md#overlap"},
+    {"gather_bucket_bytes", OptionGroup::partition, member<&Options::gather_bucket_bytes>(), kPartition, kInKey,
+     "gathers of sharded parameters that follow each other become one, as long as their results have at most so many bytes together, where a "
+     "memory budget has room; 0 joins none. The same on all ranks", "distributed.md#small-units"},
+    {"unsafe_allow_optimization_of_collectives", OptionGroup::partition, member<&Options::unsafe_allow_optimization_of_collectives>(),
+     kPartition, kInKey,
+     "collectives that the callable itself calls may be left out, merged and run again in the backward, like a computation; otherwise each "
+     "runs once. All ranks must then compile the same", "distributed.md#collectives-of-your-own"},
 
     // ---- lowering
     {"lowering", OptionGroup::lowering, member<&Options::lowering>(), kLowering, kInKey,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,15 +15,12 @@
 namespace antegrad {
 namespace {
 
-bool is_wait(const Node& node) { return node.op.traits().agreed && node.op.traits().view; }
-bool is_start(const Node& node) { return node.op.traits().agreed && !node.op.traits().view; }
-
 /// By position in the graph.
 struct Collective {
   int32_t start = -1;
   int32_t wait = -1;
   bool early = false;  ///< may start at any time
-  int32_t cast = -1;   ///< of an input of the graph, which makes its input; -1 for none
+  int32_t cast = -1;   ///< or pack, of inputs of the graph, which makes its input; -1 for none
   int32_t link = 0;    ///< how many collectives that end late lead to it
 };
 
@@ -88,11 +86,11 @@ class Mover {
     std::map<ValueId, size_t> by_result;
     for (int32_t i = 0; i < count(); ++i) {
       const Node& node = graph_.nodes[i];
-      if (is_start(node)) {
-        by_result[node.outputs.front()] = all_.size();
+      if (starts_collective(node)) {
+        for (const ValueId id : node.results()) by_result[id] = all_.size();
         all_.push_back({.start = i});
         find_before(all_.back());
-      } else if (is_wait(node)) {
+      } else if (ends_collective(node)) {
         const auto started = by_result.find(node.inputs.front());
         if (started == by_result.end()) continue;  // started in the forward
         Collective& one = all_[started->second];
@@ -103,13 +101,18 @@ class Mover {
   }
 
   void find_before(Collective& one) const {
-    const auto maker_of = [&](int32_t node) { return made_by_[graph_.nodes[node].inputs.front()]; };
-    const int32_t maker = maker_of(one.start);
-    if (maker >= 0) {
-      const Node& cast = graph_.nodes[maker];
-      if (cast.inputs.size() != 1 || maker_of(maker) >= 0 || cast.must_run_once()) return;
-      one.cast = maker;
-    }
+    static const Op join = Op::intern("antegrad::join.default");
+    const auto reads_inputs_alone = [&](int32_t node) {
+      return std::ranges::all_of(graph_.nodes[node].inputs,
+                                 [&](ValueId id) { return made_by_[id] < 0; });
+    };
+    one.early = reads_inputs_alone(one.start);
+    if (one.early || graph_.nodes[one.start].inputs.size() != 1) return;
+    const int32_t maker = made_by_[graph_.nodes[one.start].inputs.front()];
+    const Node& cast = graph_.nodes[maker];
+    const bool little = cast.inputs.size() == 1 || cast.op == join;
+    if (!little || !reads_inputs_alone(maker) || cast.must_run_once()) return;
+    one.cast = maker;
     one.early = true;
   }
 
@@ -153,15 +156,40 @@ class Mover {
   std::vector<Place> place_;  // by node
 };
 
-/// The value of an argument of a node that has it as text: the name of a group.
-std::string group_of(const Node& node) {
+/// What all ranks must have in common: the operator, its arguments that are text, such as the kind
+/// of a reduction, and what it returns. Sizes may differ where each rank says how it splits.
+std::string text_of(const Node& node, const Graph& graph) {
+  std::string text = node.op.info().base_name;
+  bool splits = false;
+  std::vector<std::string> words;
   for (const Attr& attr : node.args) {
+    splits |= attr.is<Shape>();
+    if (attr.is<std::string>()) words.push_back(attr.as<std::string>());
+  }
+  if (!words.empty()) words.pop_back();  // the group
+  for (const std::string& word : words) text += " " + word;
+  for (const ValueId id : node.results()) {
+    if (id == kNoValue) continue;
+    const TensorMeta& meta = graph.value(id).meta;
+    text += fmt::format(" {}[{}]", name(meta.dtype), splits ? "" : to_string(numel(meta)));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+bool ends_collective(const Node& node) { return node.op.traits().waits; }
+
+bool starts_collective(const Node& node) {
+  return node.op.traits().collective && !ends_collective(node) && !node.results().empty();
+}
+
+std::string group_of(const Node& node) {
+  for (const Attr& attr : std::views::reverse(node.args)) {
     if (attr.is<std::string>()) return attr.as<std::string>();
   }
   return {};
 }
-
-}  // namespace
 
 bool has_collectives(const Graph& graph) {
   return std::ranges::any_of(graph.nodes,
@@ -170,7 +198,7 @@ bool has_collectives(const Graph& graph) {
 
 std::string group_of_collectives(const Graph& graph) {
   for (const Node& node : graph.nodes) {
-    if (node.op.traits().collective && !is_wait(node)) return group_of(node);
+    if (starts_collective(node)) return group_of(node);
   }
   return {};
 }
@@ -187,10 +215,8 @@ Graph agree_on_collectives(Graph graph) {
   if (!has_collectives(graph)) return graph;
   std::map<std::string, std::string> collectives;
   for (const Node& node : graph.nodes) {
-    if (!is_start(node)) continue;
-    const TensorMeta& meta = graph.value(node.outputs.front()).meta;
-    collectives[group_of(node)] += fmt::format("{} {}[{}]\n", node.op.info().base_name,
-                                               name(meta.dtype), to_string(numel(meta)));
+    if (!starts_collective(node)) continue;
+    collectives[group_of(node)] += text_of(node, graph);
   }
   static const Op agree = Op::intern("antegrad::agree.default");
   int32_t next_id = next_node_id(graph);

@@ -4,15 +4,22 @@
 /// Collectives in a forward or a backward graph: when they start and end, and that all ranks run
 /// the same.
 ///
-/// A collective is two nodes, one that starts it and a wait: a view of its result, from when on
-/// that may be read (OpTraits::agreed). One without a wait stays where it is. Both passes look at
-/// the graph alone, so they decide alike on all ranks.
+/// A collective is two nodes, one that starts it and a wait, from when on its result may be read
+/// (OpTraits::waits). One without a wait stays where it is. Both passes look at the graph alone, so
+/// they decide alike on all ranks.
 
 #include <string>
 
 #include "graph/graph.h"
 
 namespace antegrad {
+
+/// Whether the node starts a collective, or waits for one.
+bool starts_collective(const Node& node);
+bool ends_collective(const Node& node);
+
+/// The group of a node that starts one: the last of its arguments that is text.
+std::string group_of(const Node& node);
 
 bool has_collectives(const Graph& graph);
 /// The group of the first one; empty for none.

@@ -10,6 +10,7 @@
 #include "passes/dce.h"
 #include "passes/no_ops.h"
 #include "passes/size_only_inputs.h"
+#include "passes/waits.h"
 
 namespace antegrad {
 namespace {
@@ -29,6 +30,9 @@ constexpr PassRow kPassRows[] = {
      [](Graph graph, const PassContext&) { return graph; }},
     {"joint_custom_pass", PassStage::joint, kNeeded, "runs the user-defined pass that the option of this name selects",
      "before all simplification, so that its result is simplified too", run_custom_pass},
+    {"pair_waits", PassStage::joint, kNeeded, "gives each collective of the program's own one wait, which keeps what it reads",
+     "before all that merges, leaves out or moves nodes",
+     [](Graph graph, const PassContext& context) { return pair_waits(std::move(graph), context.optimize_collectives); }},
     {"no_ops", PassStage::joint, kOptional, "removes views, copies and casts that change nothing",
      "early, since functionalisation leaves chains of these: later passes have fewer nodes", plain<no_ops>},
     {"size_only_inputs", PassStage::joint, kOptional, "replaces operators that read only sizes by factories",
@@ -45,6 +49,8 @@ constexpr PassRow kPassRows[] = {
      "on the simplified graph, so that the partitioner weighs the nodes that will run"},
     {"hooks", PassStage::split, kNeeded, "inlines packing of saved tensors into the forward and unpacking into the backward",
      "after split, which decides what is saved; before reinplace, which can then reuse the memory of packed tensors"},
+    {"join_gathers", PassStage::split, kNeeded, "makes one of gathers of little data, with the option `gather_bucket_bytes`",
+     "before overlap_collectives, which then moves them together"},
     {"overlap_collectives", PassStage::split, kNeeded, "starts gathers early and ends reductions late",
      "after split, which decides what is gathered again; before lower, whose kernels keep the order of other nodes"},
     {"lower", PassStage::finish_forward, kNeeded, "makes kernels of groups of nodes, with the option `lowering`",

@@ -37,6 +37,8 @@ struct PassContext {
   /// per compilation, used by one thread at a time.
   std::shared_ptr<std::vector<PassRecord>> log = {};
   std::vector<std::string> disabled = {};  ///< names of the passes to skip
+  /// Whether the program's own collectives may be treated like a computation (pair_waits()).
+  bool optimize_collectives = false;
   std::string custom_pass = {};  ///< the user-defined pass (passes/custom_pass.h); empty: none
   /// Called with each graph that a pass returns, before it is dumped and verified; may change it.
   /// For tools that look at every graph, and for tests that break a pass.

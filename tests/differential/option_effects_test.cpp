@@ -610,6 +610,8 @@ std::vector<Effect> calls() {
 const std::map<std::string, std::string> kShownElsewhere = {
     {"activation_reload_prefetch", "Prefetch.StartsAsManyTensorsAheadAsWanted"},
     {"gather_prefetch", "Overlap.StartsAsManyGathersAheadAsWanted"},
+    {"gather_bucket_bytes", "JoinGathers.MakesOneOfThoseThatFollowEachOther"},
+    {"unsafe_allow_optimization_of_collectives", "PairWaits.MayUseOperatorsThatRunAgain"},
     {"keep_slow_kernels", "SlowKernels.StayOutUnlessTheyAreKept"},
     {"verify_graphs", "PassManager.NamesThePassThatBrokeTheGraph"},
 };

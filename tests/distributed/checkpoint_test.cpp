@@ -7,6 +7,7 @@
 #include <random>
 
 #include "distributed/models.h"
+#include "distributed/networks.h"
 #include "distributed/ranks.h"
 #include "support/folder.h"
 
@@ -190,6 +191,42 @@ TEST(Checkpoint, SurvivesRanksThatAreKilled) {
        run("DISABLED_Rank.TrainsOnAdamW", 2, folder.path(), kSteps).losses) {
     found[step] = loss;
   }
+  EXPECT_EQ(found, wanted);
+}
+
+// The network is cut at a random moment; then all start again.
+TEST(Checkpoint, SurvivesACutNetwork) {
+  Networks networks(2);
+  if (!networks.missing().empty()) GTEST_SKIP() << networks.missing();
+  const TemporaryFolder whole, folder;
+  const auto wanted = run("DISABLED_Rank.TrainsOnAdamW", 2, whole.path(), kSteps).losses;
+  std::random_device device;
+  const auto seed = device();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  const Ranks::Environment environment = {{"ANTEGRAD_TEST_CHECKPOINT", folder.path()},
+                                          {"ANTEGRAD_TEST_STEPS", std::to_string(kSteps)}};
+  std::map<std::string, std::string> found;
+  const auto add = [&](const Ranks& ended) {
+    for (const auto& [step, loss] : losses_in(ended.output(0))) found[step] = loss;
+  };
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Ranks running("DISABLED_Rank.TrainsOnAdamW", 2, environment, &networks);
+    EXPECT_TRUE(running.wait_for(0, "loss", seconds(20))) << running.output(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 30));
+    networks.cut(1);
+    EXPECT_TRUE(running.wait(seconds(30))) << "they did not end";
+    add(running);
+    for (int rank = 0; rank < 2; ++rank) {
+      if (running.status(rank) == 0) continue;  // it was done before
+      EXPECT_THAT(running.output(rank), HasSubstr("that rank " + std::to_string(1 - rank)));
+    }
+    networks.join(1);
+  }
+  Ranks last("DISABLED_Rank.TrainsOnAdamW", 2, environment, &networks);
+  EXPECT_TRUE(last.wait());
+  for (int rank = 0; rank < 2; ++rank) EXPECT_EQ(last.status(rank), 0) << last.output(rank);
+  add(last);
   EXPECT_EQ(found, wanted);
 }
 

@@ -1,8 +1,10 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <thread>
 
 #include "distributed/models.h"
+#include "distributed/networks.h"
 #include "distributed/ranks.h"
 
 namespace antegrad::testing::sharding_errors_test {
@@ -192,6 +194,87 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Gone,
                          ::testing::Values(std::tuple(2, 1, SIGKILL), std::tuple(2, 0, SIGKILL),
                                            std::tuple(3, 2, SIGKILL), std::tuple(3, 1, SIGSTOP),
                                            std::tuple(2, 0, SIGSTOP)));
+
+// --- a network that is cut
+// -------------------------------------------------------------------------
+
+constexpr seconds kToName{11};  // the time-out of TrainsUntilOneIsGone, and time to find who it is
+
+void expect_named(const Ranks& ranks, int rank, const std::string& named) {
+  EXPECT_TRUE(ranks.wait_for(rank, "ranks " + named + ".", kToName)) << "rank " << rank << ":\n"
+                                                                     << ranks.output(rank);
+}
+
+struct Cut {
+  const char* name;
+  void (*cut)(Networks&);
+  std::vector<const char*> named;  // by each of the ranks
+};
+
+class CutNetwork : public ::testing::TestWithParam<Cut> {};
+
+TEST_P(CutNetwork, EndsAllRanksWhichNameThoseOutOfReach) {
+  const auto& [name, cut, named] = GetParam();
+  const auto count = static_cast<int>(named.size());
+  Networks networks(count);
+  if (!networks.missing().empty()) GTEST_SKIP() << networks.missing();
+  Ranks ranks("DISABLED_Rank.TrainsUntilOneIsGone", count, {}, &networks);
+  for (int i = 0; i < count; ++i) ASSERT_TRUE(ranks.wait_for(i, "trains")) << ranks.output(i);
+  cut(networks);
+  for (int i = 0; i < count; ++i) expect_named(ranks, i, named[i]);
+  EXPECT_TRUE(ranks.wait(seconds(20))) << "they did not end";
+  for (int i = 0; i < count; ++i) EXPECT_EQ(ranks.status(i), 0) << ranks.output(i);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    At, CutNetwork,
+    ::testing::Values(
+        Cut{"one_of_two", [](Networks& networks) { networks.cut(1); }, {"1", "0"}},
+        Cut{"one_of_three", [](Networks& networks) { networks.cut(2); }, {"2", "2", "0"}},
+        // The others reach the store no more.
+        Cut{"the_server", [](Networks& networks) { networks.cut(0); }, {"1 2", "0", "0"}}),
+    [](const auto& info) { return info.param.name; });
+
+// All reach the store, so only those who wait for each other know.
+TEST(CutNetworks, BetweenTwoOfThreeRanksEndAll) {
+  Networks networks(3);
+  if (!networks.missing().empty()) GTEST_SKIP() << networks.missing();
+  Ranks ranks("DISABLED_Rank.TrainsUntilOneIsGone", 3, {}, &networks);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(ranks.wait_for(i, "trains")) << ranks.output(i);
+  networks.cut_between(1, 2);
+  expect_named(ranks, 1, "2");
+  expect_named(ranks, 2, "1");
+  EXPECT_TRUE(ranks.wait(seconds(20))) << "they did not end";
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(ranks.status(i), 0) << ranks.output(i);
+}
+
+TEST(CutNetworks, ForAMomentStopNobody) {
+  Networks networks(2);
+  if (!networks.missing().empty()) GTEST_SKIP() << networks.missing();
+  Ranks ranks("DISABLED_Rank.TrainsForSomeSeconds", 2, {}, &networks);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(ranks.wait_for(i, "trains")) << ranks.output(i);
+  networks.cut(1);
+  std::this_thread::sleep_for(milliseconds(500));
+  networks.join(1);
+  EXPECT_TRUE(ranks.wait(seconds(60))) << "they did not end";
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(ranks.status(i), 0) << ranks.output(i);
+}
+
+TEST(DISABLED_Rank, TrainsForSomeSeconds) {
+  const auto group = ProcessGroup::of_environment({.timeout = seconds(10)});
+  Training training(group);
+  training.run(0);
+  std::puts("trains");
+  std::fflush(stdout);
+  const auto begin = std::chrono::steady_clock::now();
+  // All stop at the same step.
+  while (group.mean(std::chrono::steady_clock::now() - begin < seconds(4) ? 1 : 0) > 0) {
+    training.run(0);
+  }
+}
+
+// --- a rank that does not come
+// -------------------------------------------------------------------------
 
 TEST(DISABLED_Rank, WaitsForOneThatNeverComes) {
   try {

@@ -14,13 +14,16 @@
 #include <thread>
 
 #include "common/processes.h"
+#include "distributed/networks.h"
 
 namespace antegrad::testing {
 
-Ranks::Ranks(const std::string& test, int count, const Environment& environment)
+Ranks::Ranks(const std::string& test, int count, const Environment& environment,
+             const Networks* networks)
     : status_(count, -1) {
   const auto self = examples::this_program();
   auto all = environment;
+  if (networks != nullptr) all.merge(networks->environment());
   all.insert({{"WORLD_SIZE", std::to_string(count)},
               {"MASTER_ADDR", "127.0.0.1"},
               {"MASTER_PORT", std::to_string(examples::free_port())},
@@ -45,6 +48,7 @@ Ranks::Ranks(const std::string& test, int count, const Environment& environment)
     const pid_t parent = ::getpid();
     const pid_t pid = ::fork();
     if (pid == 0) {
+      if (networks != nullptr && !networks->enter(rank)) ::_exit(126);
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no orphans
       if (::getppid() != parent) ::_exit(1);
       const int file = ::open(log.c_str(), O_CREAT | O_WRONLY | O_TRUNC, 0600);

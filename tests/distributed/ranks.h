@@ -15,14 +15,18 @@
 
 namespace antegrad::testing {
 
+class Networks;
+
 /// Processes of this program, each with one test: "DISABLED_Rank.Trains". Killed with this object,
 /// if they still run.
 class Ranks {
  public:
   using Environment = std::map<std::string, std::string>;
 
-  /// With what plain variables say, and `environment`.
-  Ranks(const std::string& test, int count, const Environment& environment = {});
+  /// With what plain variables say, and `environment`. On this machine's loopback, or each in its
+  /// part of `networks`.
+  Ranks(const std::string& test, int count, const Environment& environment = {},
+        const Networks* networks = nullptr);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;

@@ -129,6 +129,13 @@ Arguments offload(R& r) {
           std::filesystem::temp_directory_path().string()};
 }
 
+/// A part of what several ranks packed.
+Arguments unpack(R& r) {
+  const int64_t ranks = r.integer(1, 3), elements = r.integer(1, 5), offset = r.integer(0, 3);
+  return {r.tensor({ranks * (offset + elements + r.integer(0, 2))}, r.dtype()), ranks, offset,
+          elements};
+}
+
 /// Parts of a flat tensor, with room between them.
 Arguments pack(R& r) {
   std::vector<at::Tensor> parts;
@@ -144,6 +151,13 @@ Arguments pack(R& r) {
   static const auto sum = detail::LocalSum::make("samples", /*whole=*/true);
   sum->clear();
   return {parts, offsets, end, r.floating(), sum->name()};
+}
+
+/// The same without a sum.
+Arguments join(R& r) {
+  Arguments stack = pack(r);
+  stack.pop_back();
+  return stack;
 }
 
 /// A handle and the metadata of its tensor.
@@ -243,6 +257,8 @@ const ArgumentsTable& rare_samples() {
       {"antegrad::offload", offload},
       {"antegrad::pack", pack},
       {"antegrad::accumulate", pack},
+      {"antegrad::join", join},
+      {"antegrad::unpack", unpack},
   };
   return table;
 }

@@ -117,7 +117,9 @@ TEST(Partitioner, EachOptionOfTheStageIsRead) {
                                      "remote_cache",
                                      "saved_tensors_hooks_filtering_mode",
                                      "activation_reload_prefetch",
-                                     "gather_prefetch"};
+                                     "gather_prefetch",
+                                     "gather_bucket_bytes",
+                                     "unsafe_allow_optimization_of_collectives"};
   for (const Partitioner partitioner :
        {Partitioner::as_written, Partitioner::min_cut, Partitioner::budget, Partitioner::priced}) {
     for (const std::string_view name : row_of(partitioner).reads) {
