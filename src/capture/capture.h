@@ -33,6 +33,7 @@ struct Variation {
   bool has_data = true;  ///< false if doubles replace the arguments
   /// By argument leaf: whether it is a number that must be a constant of the graph. May be shorter.
   std::vector<bool> fixed_numbers = {};
+  BytesAtCall bytes_at_call = {};
 };
 
 /// After the backward, in the capture: makes new values of inputs from their gradients. Inputs are

@@ -136,6 +136,7 @@ SharedMemories Session::run(Tracer& tracer, Captured& captured) {
     return find_shared_memory(tracer.roots(), shared_, world_.holder_of);
   }();
   if (shared.empty()) {
+    tracer.require_data();
     settle_temporaries(tracer);
     driver_.finish(tracer, std::move(results), captured);
   }
@@ -153,6 +154,7 @@ SharedMemories Session::attempt(Captured& captured, int32_t locate) {
     tracer.graph.name = world_.name;
     tracer.data_questions.evaluate = world_.evaluate;
     tracer.cross_check_shapes = world_.cross_check_shapes;
+    tracer.bytes_at_call = world_.bytes_at_call;
     tracer.locate = locate;
     try {
       shared = run(tracer, captured);

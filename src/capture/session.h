@@ -19,6 +19,7 @@
 
 #include "capture/data_questions.h"
 #include "capture/infer.h"
+#include "capture/resizes.h"
 #include "capture/shared_memory.h"
 #include "capture/untouched.h"
 #include "graph/graph.h"
@@ -45,6 +46,7 @@ struct World {
   /// Tensors that must not change even if no operator receives them (module slots).
   std::vector<at::Tensor> watched;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
+  BytesAtCall bytes_at_call = {};
 };
 
 struct Captured {

@@ -24,7 +24,7 @@ struct NamedGenerator {
   at::Generator generator;
 };
 
-/// Tensors (data, version, sizes, requires_grad, history) and generators. Tensors with the same
+/// Tensors (data, version, sizes, size of the storage, requires_grad, history) and generators. Tensors with the same
 /// storage count as one. No other thread may write them meanwhile.
 class TrialState {
  public:

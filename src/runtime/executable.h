@@ -143,6 +143,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                     std::vector<at::Tensor> copies,
                                     std::vector<std::optional<hooks::PackedTensor>> packed,
                                     std::optional<CallInputs> inputs) const;
+  void allocate(const std::vector<at::Tensor>& primals, const GeneratorStates& before) const;
+  void free_storages(const std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> saved_values(const std::vector<at::Tensor>& primals,
                                        const std::vector<at::Tensor>& outputs,
                                        const std::vector<at::Tensor>& copies) const;
