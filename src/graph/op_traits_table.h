@@ -40,7 +40,7 @@ inline constexpr OpTraits kAgreed{.collective = true, .agreed = true};
 inline constexpr OpTraits kMutates{.mutates = true};
 inline constexpr OpTraits kHidesWrites{.hides_writes = true};
 inline constexpr OpTraits kOverwritesExpanded{.overwrites_expanded = true};
-inline constexpr OpTraits kOverwrites{.overwrites_expanded = true, .overwrites = true};
+inline constexpr OpTraits kOverwrites{.overwrites = true};
 inline constexpr OpTraits kRoundsScalarInPlace{.rounds_scalar_in_place = true};
 inline constexpr OpTraits kWrongMeta{.wrong_meta = true};
 inline constexpr OpTraits kNested{.nested = true};
