@@ -150,6 +150,7 @@ SharedMemories Session::attempt(Captured& captured, int32_t locate) {
   SharedMemories shared;
   {
     Tracer tracer(shared_);
+    for (const auto& snapshot : watched_) tracer.fixed_storages.add(snapshot.tensor());
     life = tracer.life();
     tracer.graph.name = world_.name;
     tracer.data_questions.evaluate = world_.evaluate;

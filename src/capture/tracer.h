@@ -134,6 +134,7 @@ class Tracer final : public torch_compat::CarriedBase {
   Phase phase = Phase::forward;
   Cut cut;            ///< of the last backward, and of passes with create_graph before it
   SeedSnapshot seed;  ///< state before the capture
+  FixedStorages fixed_storages;
   WrapperData data;
   /// Stand-ins that autograd treats as views; some may be dead.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> views;
