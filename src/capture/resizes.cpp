@@ -22,7 +22,7 @@ using torch_compat::TensorMetadata;
 constexpr const char* kFill =
     "fill all of it first: resize_storage_() from 0 bytes, then copy_(), _foreach_copy_() or out=";
 
-FunctionalStorage& memory_of(const at::Tensor& wrapper) {
+FunctionalStorage& functional_storage(const at::Tensor& wrapper) {
   return static_cast<FunctionalStorage&>(
       *wrapper.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl());
 }
@@ -34,14 +34,14 @@ bool copies_as_it_is(const at::Tensor& target, const at::Tensor& source) {
          torch_compat::is_dense(source.sizes(), source.strides());
 }
 
-[[noreturn]] void refuse(const std::string& expected, const std::string& found,
-                         const std::string& remedy) {
+[[noreturn]] void refuse_resize(const std::string& expected, const std::string& found,
+                                const std::string& remedy) {
   throw MutationError("resize_storage_", {expected, found, remedy});
 }
 
 [[noreturn]] void refuse_freed_write() {
-  refuse("writes to tensors whose storage has memory",
-         "a write to one that was freed, or that had no memory when the call began", kFill);
+  refuse_resize("writes to tensors whose storage has memory",
+                "a write to one that was freed, or that had no memory when the call began", kFill);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ bool copies_as_it_is(const at::Tensor& target, const at::Tensor& source) {
 // Wrappers show the size of a storage without memory, for code that asks for it.
 void Tracer::set_bytes(Root& root, int64_t bytes) {
   root.bytes = bytes;
-  memory_of(root.wrapper).set_nbytes(static_cast<size_t>(bytes));
+  functional_storage(root.wrapper).set_nbytes(static_cast<size_t>(bytes));
 }
 
 bool Tracer::began_empty(const Root& root) {
@@ -92,17 +92,18 @@ void Tracer::resize(const at::Tensor& wrapper, int64_t bytes) {
     return root.base < 0 && storage != nullptr && storage_of(root.wrapper) == storage;
   });
   if (found == roots_.end() || found->source.kind == Source::Kind::constant) {
-    refuse("storages of arguments, parameters and tensors that the callable holds",
-           "that of a tensor which the callable made, resized at " + call_site(),
-           "let the tensor go instead, or make a new one");
+    refuse_resize("storages of arguments, parameters and tensors that the callable holds",
+                  "that of a tensor which the callable made, resized at " + call_site(),
+                  "let the tensor go instead, or make a new one");
   }
   auto& root = *found;
   if (root.bytes == bytes) return;
   if (const auto why = why_not_resize(root.real, root.bytes, bytes); !why.empty()) {
-    refuse(kResizesAllowed, why + ", at " + call_site(), "free it first, or make a new tensor");
+    refuse_resize(kResizesAllowed, why + ", at " + call_site(),
+                  "free it first, or make a new tensor");
   }
   if (root.bytes == 0 && is_filled(root)) refuse_freed_write();
-  auto& memory = memory_of(root.wrapper);
+  auto& memory = functional_storage(root.wrapper);
   if (bytes == 0) {
     if (phase == Phase::forward) save_readers(root);
     without_data_.storages.insert(graph.value(root.value).storage);
@@ -125,6 +126,7 @@ bool Tracer::overwrite(const ops::OpEntry& entry, Stack* stack) {
   if (!entry.op.traits().overwrites || entry.is_twin) return false;
   const auto count = entry.args.size();
   auto& target = torch::jit::peek(*stack, 0, count);
+  if (!target.isTensor()) return false;
   const auto* stand_in = as_stand_in(target.toTensor());
   if (stand_in == nullptr || stand_in->tracer() != this) return false;
   if (!without_data_.storages.contains(graph.value(stand_in->value()).storage)) return false;
@@ -151,23 +153,25 @@ bool Tracer::overwrite(const ops::OpEntry& entry, Stack* stack) {
 void Tracer::note_reads(const Node& node) {
   const auto& traits = node.op.traits();
   if (traits.view || !traits.reads_data) return;
-  const auto reads = [&](const Root& root) {
+  for (const auto& root : roots_) {
+    if (root.base >= 0) continue;
     const auto storage = graph.value(root.value).storage;
-    return root.base < 0 && without_data_.storages.contains(storage) &&
-           std::ranges::any_of(node.inputs, [&](ValueId id) {
-             return graph.is_tensor(id) && graph.value(id).storage == storage;
-           });
-  };
-  const auto root = std::ranges::find_if(roots_, reads);
-  if (root == roots_.end()) return;
+    const bool reads = without_data_.storages.contains(storage) &&
+                       std::ranges::any_of(node.inputs, [&](ValueId id) {
+                         return graph.is_tensor(id) && graph.value(id).storage == storage;
+                       });
+    if (reads) refuse_read(node, root);
+  }
+}
+
+void Tracer::refuse_read(const Node& node, const Root& root) {
   // The caller may fill what it saved before the backward runs.
-  if (phase == Phase::backward && root->bytes == 0) return;
-  if (without_data_.refusal && phase == Phase::forward) return;
-  const char* found = root->bytes == 0 ? "a tensor whose storage has no memory"
-                                       : "a tensor whose storage was allocated and not filled";
-  const MutationError refusal(node.op.name(),
-                              {"tensors with data, where an operator reads them",
-                               std::string(found) + ", read at " + call_site(), kFill});
+  if (phase == Phase::backward && root.bytes == 0) return;
+  if (phase == Phase::forward && without_data_.refusal) return;
+  const std::string found = root.bytes == 0 ? "a tensor whose storage has no memory"
+                                            : "a tensor whose storage was allocated and not filled";
+  const MutationError refusal(node.op.name(), {"tensors with data, where an operator reads them",
+                                               found + ", read at " + call_site(), kFill});
   if (phase == Phase::backward) throw refusal;
   without_data_.refusal = std::make_exception_ptr(refusal);
 }
@@ -186,16 +190,17 @@ InputStorage Tracer::storage_of_input(const Root& root) {
     return root.first_bytes == 0 ? InputStorage::empty : InputStorage::frees;
   }
   if (!filled) {
-    refuse(
+    refuse_resize(
         "storages that are filled where they are allocated",
         fmt::format("one of {} bytes that the callable allocates and leaves as it is", root.bytes),
         kFill);
   }
   if (root.first_bytes == 0) return InputStorage::allocates;
   if (root.first_bytes != root.bytes) {
-    refuse(kResizesAllowed,
-           fmt::format("one of {} bytes that has {} in the end", root.first_bytes, root.bytes),
-           "allocate as many as it had");
+    refuse_resize(
+        kResizesAllowed,
+        fmt::format("one of {} bytes that has {} in the end", root.first_bytes, root.bytes),
+        "allocate as many as it had");
   }
   return InputStorage::kept;
 }
@@ -213,9 +218,9 @@ void Tracer::require_sizes(const std::vector<int64_t>& bytes) {
     const auto before = i < bytes.size() ? bytes[i] : root.first_bytes;
     const bool lost = root.bytes == 0 && root.resizes > 0 && is_filled(root);
     if (root.bytes == before && !lost) continue;
-    refuse("a backward that leaves storages as the forward left them",
-           fmt::format("one of {} bytes that has {} after it", before, root.bytes),
-           "let the hooks of the backward free what they allocate");
+    refuse_resize("a backward that leaves storages as the forward left them",
+                  fmt::format("one of {} bytes that has {} after it", before, root.bytes),
+                  "let the hooks of the backward free what they allocate");
   }
 }
 

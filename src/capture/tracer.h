@@ -179,6 +179,7 @@ class Tracer final : public torch_compat::CarriedBase {
   bool is_filled(const Root& root);
   bool overwrite(const ops::OpEntry& entry, torch::jit::Stack* stack);
   void note_reads(const Node& node);
+  void refuse_read(const Node& node, const Root& root);
   void save_readers(const Root& root);
 
   // in lift.cpp

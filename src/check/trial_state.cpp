@@ -40,7 +40,7 @@ void TrialState::restore() const {
   for (const auto& [bytes, copy] : storages_) {
     auto& storage = *bytes.storage().unsafeGetStorageImpl();
     if (copy.nbytes() == 0) {
-      torch_compat::free_memory(storage);
+      if (storage.nbytes() != 0) torch_compat::free_memory(storage);
       continue;
     }
     if (storage.nbytes() == 0) torch_compat::allocate_memory(storage, copy.nbytes());

@@ -148,6 +148,7 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<at::Tensor> saved_values(const std::vector<at::Tensor>& primals,
                                        const std::vector<at::Tensor>& outputs,
                                        const std::vector<at::Tensor>& copies) const;
+  void require_memory(const BackwardProgram& program, const std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> gather(const BackwardProgram& program,
                                  const std::vector<at::Tensor>& saved) const;
   void write_updates(const BackwardProgram& program, std::vector<at::Tensor> outputs,

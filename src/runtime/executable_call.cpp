@@ -342,6 +342,23 @@ std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) c
   return handed;
 }
 
+// Before the step does anything.
+void Executable::require_memory(const BackwardProgram& program,
+                                const std::vector<at::Tensor>& primals) const {
+  for (const auto& [kind, index] : program.inputs) {
+    if (kind != BackwardProgram::Input::Kind::saved) continue;
+    const auto& slot = plan_.saved[index];
+    if (slot.form != Form::input) continue;
+    const bool freed = std::ranges::any_of(plan_.resizes, [&](const CallPlan::Resize& resize) {
+      return resize.primal == slot.index && !resize.allocates();
+    });
+    if (!freed && !torch_compat::lacks_memory(primals[slot.index])) continue;
+    throw BackwardError(ErrorText{"arguments and parameters with data in the backward of a step",
+                                  "one whose storage was freed before (resize_storage_())",
+                                  "fill it in a hook of the backward"});
+  }
+}
+
 // What the backward of a step reads. The program alone holds it then, so that each dies at its last
 // use.
 std::vector<at::Tensor> Executable::gather(const BackwardProgram& program,
@@ -352,12 +369,6 @@ std::vector<at::Tensor> Executable::gather(const BackwardProgram& program,
   for (const auto& [kind, index] : program.inputs) {
     auto& input = inputs.emplace_back();
     if (kind == Kind::saved) input = saved[index];
-    if (kind == Kind::saved && torch_compat::lacks_memory(input)) {
-      throw BackwardError(
-          ErrorText{"arguments and parameters that have data in the backward",
-                    "one whose storage the step frees before it (resize_storage_())",
-                    "allocate and fill it in a hook of the backward"});
-    }
     if (kind != Kind::tangent) continue;
     const auto& form = tangents_[index];
     input = at::empty_strided(form.sizes, form.strides, form.options()).fill_(1);
@@ -389,6 +400,7 @@ std::vector<at::Tensor> Executable::step(std::vector<at::Tensor> primals,
   const auto program = backwards_.get(usual_key(plan_));
   const KeepsMemory keeps(kept_memory_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  require_memory(*program, primals);
   auto copies = copy_overwritten(primals);
   const GeneratorStates before(plan_.resizes.empty() ? std::vector<at::Generator>() : generators_);
   auto outputs = run_forward(primals, std::move(stopped));

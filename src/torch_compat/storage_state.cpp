@@ -49,8 +49,8 @@ at::Tensor view_without_memory(const at::Tensor& base, at::IntArrayRef sizes,
   auto& storage = *base.storage().unsafeGetStorageImpl();
   const bool empty = storage.nbytes() == 0;
   if (empty) {
-    storage.set_nbytes(at::detail::computeStorageNbytes(sizes, strides, base.itemsize(),
-                                                        static_cast<size_t>(offset)));
+    storage.set_nbytes(at::detail::computeStorageNbytes(
+        sizes, strides, static_cast<size_t>(base.itemsize()), static_cast<size_t>(offset)));
   }
   auto view = base.as_strided(sizes, strides, offset);
   if (empty) storage.set_nbytes(0);

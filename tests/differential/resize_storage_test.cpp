@@ -102,10 +102,12 @@ void expect_equal(const Seen& eager, const Seen& compiled) {
 }
 
 std::vector<Options> options() {
-  return {tested_options(), tested_options().with_partition(Partitioner::min_cut),
+  return {tested_options(),
+          tested_options().with_partition(Partitioner::min_cut),
           tested_options().with_min_cut(without_bans()).with_partition(Partitioner::min_cut),
           tested_options().with_partition(Partitioner::priced),
-          tested_options().with_audit(true).with_check_against_eager(1)};
+          tested_options().with_memory_share(0),
+          tested_options().with_audit(Audit::every).with_check_against_eager(1)};
 }
 
 void expect_as_eager(const std::function<List()>& world, const Fn& fn,
