@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "capture/call_site.h"
 #include "capture/tracer.h"
@@ -32,6 +34,17 @@ bool copies_as_it_is(const at::Tensor& target, const at::Tensor& source) {
   return target.scalar_type() == source.scalar_type() && target.device() == source.device() &&
          target.sizes() == source.sizes() && target.strides() == source.strides() &&
          torch_compat::is_dense(source.sizes(), source.strides());
+}
+
+// Whether a call writes a view's new value back into memory of which the view shows all elements.
+bool replaces_all(const ops::OpEntry& entry, at::ArrayRef<c10::IValue> args) {
+  constexpr std::string_view kScatters[] = {"aten::as_strided_scatter", "aten::slice_scatter",
+                                            "aten::select_scatter"};
+  const auto& name = entry.op.info().base_name;
+  if (std::ranges::find(kScatters, name) == std::end(kScatters)) return false;
+  if (args[0].toTensor().numel() != args[1].toTensor().numel()) return false;
+  return name != kScatters[0] ||
+         torch_compat::is_dense(args[2].toIntVector(), args[3].toIntVector());
 }
 
 [[noreturn]] void refuse_resize(const std::string& expected, const std::string& found,
@@ -123,16 +136,18 @@ bool Tracer::lacks_data(const at::Tensor& wrapper) {
 
 // The value of input 0 is not an argument of the node then. Returns whether it was recorded.
 bool Tracer::overwrite(const ops::OpEntry& entry, Stack* stack) {
-  if (!entry.op.traits().overwrites || entry.is_twin) return false;
   const auto count = entry.args.size();
-  auto& target = torch::jit::peek(*stack, 0, count);
-  if (!target.isTensor()) return false;
-  const auto* stand_in = as_stand_in(target.toTensor());
+  if (entry.is_twin || count == 0) return false;
+  const auto args = torch::jit::last(*stack, count);
+  const auto* stand_in = args[0].isTensor() ? as_stand_in(args[0].toTensor()) : nullptr;
   if (stand_in == nullptr || stand_in->tracer() != this) return false;
   if (!without_data_.storages.contains(graph.value(stand_in->value()).storage)) return false;
-  if (entry.op.info().base_name == "aten::copy") {
-    const auto source = torch::jit::peek(*stack, 1, count).toTensor();
-    if (as_stand_in(source) != nullptr && copies_as_it_is(target.toTensor(), source)) {
+  const bool writes_back = replaces_all(entry, args);
+  if (!entry.op.traits().overwrites && !writes_back) return false;
+  const auto like = args[0].toTensor();
+  if (writes_back || entry.op.info().base_name == "aten::copy") {
+    const auto source = args[1].toTensor();
+    if (as_stand_in(source) != nullptr && copies_as_it_is(like, source)) {
       static const auto& clone = ops::entry_of(Op::intern("aten::clone.default"));
       torch::jit::drop(*stack, count);
       stack->emplace_back(source);
@@ -142,7 +157,6 @@ bool Tracer::overwrite(const ops::OpEntry& entry, Stack* stack) {
     }
   }
   static const auto& empty = ops::entry_of(Op::intern("aten::empty_strided.default"));
-  const auto like = target.toTensor();
   Stack made = {like.sizes(),  like.strides(), like.scalar_type(),
                 c10::IValue(), like.device(),  c10::IValue()};
   record(empty, &made);
