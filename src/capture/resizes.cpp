@@ -186,7 +186,7 @@ void Tracer::refuse_read(const Node& node, const Root& root) {
                                             : "a tensor whose storage was allocated and not filled";
   const MutationError refusal(node.op.name(), {"tensors with data, where an operator reads them",
                                                found + ", read at " + call_site(), kFill});
-  if (phase == Phase::backward) throw refusal;
+  if (phase == Phase::backward || refuses_reads) throw refusal;
   without_data_.refusal = std::make_exception_ptr(refusal);
 }
 

@@ -109,7 +109,8 @@ class Session {
   const World& world_;
   Driver& driver_;
   const std::vector<Snapshot> watched_;
-  SharedMemories shared_;  // known so far
+  SharedMemories shared_;       // known so far
+  bool refuses_reads_ = false;  // all shared memory is known: Tracer::refuses_reads
   // From the last attempt: values of stand-ins still alive, newest first; the line.
   std::vector<ValueId> alive_;
   std::string line_;

@@ -112,8 +112,9 @@ class Tracer final : public torch_compat::CarriedBase {
   static bool began_empty(const Root& root);
   /// Whether the wrapper shows memory that has no data now.
   bool lacks_data(const at::Tensor& wrapper);
-  /// Throws what the forward read or wrote although it has no memory.
+  /// Throws the first read of memory without data in the forward.
   void require_data() const;
+  bool found_read_without_data() const { return without_data_.refusal != nullptr; }
   /// What became of a root's storage so far. Throws MutationError for what a program cannot do.
   InputStorage storage_of_input(const Root& root);
   /// After a backward: throws MutationError if it left storages in another state than the forward,
@@ -149,6 +150,8 @@ class Tracer final : public torch_compat::CarriedBase {
   Recompute tag = Recompute::as_decided;
   bool lazy_bits = false;  ///< whether some tensor was lazily conjugated or negated
   BytesAtCall bytes_at_call;
+  /// Whether such a read throws at once. Otherwise the run goes on, and finds shared memory.
+  bool refuses_reads = false;
   const InPlace* writing = nullptr;  ///< the in-place operator whose call is running
   /// The id of the node whose source line is wanted, and the line after the node was recorded. For
   /// a node of the backward, it is the line of the forward operator whose derivative it belongs to.

@@ -186,7 +186,7 @@ def test_reading_freed_memory_is_refused():
         return x * 2
 
     x = torch.arange(8.0)
-    with pytest.raises(antegrad.MutationError, match="whose storage has no memory, read at .*test_resize_storage.py"):
+    with pytest.raises(antegrad.MutationError, match=r"whose storage has no memory, read at(.|\n)*at .*test_resize_storage.py:\d+, in f"):
         antegrad.compile(f)(x)
     assert torch.equal(x, torch.arange(8.0))
     with pytest.raises(antegrad.InputError, match="32 bytes that becomes one of 8"):
