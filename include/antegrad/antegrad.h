@@ -24,6 +24,7 @@
 #include <antegrad/remote_cache.h>
 #include <antegrad/replication.h>
 #include <antegrad/report.h>
+#include <antegrad/resize_storage.h>
 #include <antegrad/saved_tensors.h>
 #include <antegrad/sharded_checkpoint.h>
 #include <antegrad/sharding.h>

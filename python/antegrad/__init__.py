@@ -51,6 +51,7 @@ from antegrad._C import (
     logs_help,
     register_joint_pass,
     release_kept_memory,
+    resize_storage_,
     save_bundle,
     set_logs,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "register_joint_pass",
     "release_kept_memory",
     "report",
+    "resize_storage_",
     "save_chrome_trace",
     "save_bundle",
     "saved_tensors_hooks",

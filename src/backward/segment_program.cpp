@@ -136,6 +136,9 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
   auto captured = capture_segment(request, interpreter);
   const auto refuse = [&](const char* reason) { throw RefusedNode{interpreter.running(), reason}; };
   if (!captured.questions.empty()) refuse("its formula asks for data");
+  for (const auto& input : captured.joint.inputs) {
+    if (input.storage != InputStorage::kept) refuse("a storage has no memory, or is resized");
+  }
   primals_.assign(captured.primals.size(), -1);
   for (size_t i = 0; i < captured.leaf_inputs.size(); ++i) {
     const int32_t primal = captured.leaf_inputs[i];

@@ -36,6 +36,7 @@ struct Variation {
   std::vector<bool> fixed_numbers = {};
   /// How an earlier capture of the call used them.
   std::vector<PlaceholderUse> placeholders = {};
+  BytesAtCall bytes_at_call = {};
 };
 
 /// After the backward, in the capture: makes new values of inputs from their gradients. Inputs are

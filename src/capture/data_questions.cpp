@@ -97,6 +97,7 @@ struct Part {
 
 std::vector<at::Tensor> data_of(Tracer& tracer, const std::vector<ValueId>& values,
                                 const std::string& op) {
+  tracer.require_data();  // the part may read memory that has none
   const Part part(tracer, values, op);
   const OutsideCapture outside;
   auto data = tracer.data_questions.evaluate(part.graph, tracer.tables, part.inputs);

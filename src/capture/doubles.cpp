@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "torch_compat/autograd_graph.h"
+#include "torch_compat/storage_state.h"
 #include "torch_compat/tensor_metadata.h"
 #include "torch_compat/tensor_state.h"
 
@@ -28,8 +29,9 @@ class Doubler {
     const c10::InferenceMode mode(tensor.is_inference());
     if (tensor.is_view()) {
       const at::AutoGradMode grad_mode(true);
-      auto view = double_of(torch_compat::base_or_self(tensor))
-                      .as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+      auto view = torch_compat::view_without_memory(double_of(torch_compat::base_or_self(tensor)),
+                                                    tensor.sizes(), tensor.strides(),
+                                                    tensor.storage_offset());
       torch_compat::copy_creation(tensor, view);
       give_history(tensor, view);
       return view;

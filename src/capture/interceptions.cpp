@@ -14,6 +14,7 @@
 #include <antegrad/error.h>
 #include <antegrad/inside.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -223,9 +224,29 @@ bool batch_norm(const ops::OpEntry& /*entry*/, Stack* stack) {
   return answer(stack, kCount, std::move(result));
 }
 
+bool resize_storage(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 2);
+  Tracer::current()->resize(args[0].toTensor(), args[1].toSymInt().guard_int(__FILE__, __LINE__));
+  torch::jit::drop(*stack, 2);
+  return true;
+}
+
+// Writes each target on its own where one has no data, which it would otherwise read.
+bool foreach_copy(const ops::OpEntry& /*entry*/, Stack* stack) {
+  const auto args = torch::jit::last(*stack, 3);
+  const auto targets = args[0].toTensorVector(), sources = args[1].toTensorVector();
+  const bool non_blocking = args[2].toBool();
+  const auto lacks_data = [](const at::Tensor& t) { return Tracer::current()->lacks_data(t); };
+  if (targets.size() != sources.size() || std::ranges::none_of(targets, lacks_data)) return false;
+  for (size_t i = 0; i < targets.size(); ++i) targets[i].copy_(sources[i], non_blocking);
+  torch::jit::drop(*stack, 3);
+  return true;
+}
+
 const std::unordered_map<std::string, Handler>& handlers() {
   static const auto* table = new std::unordered_map<std::string, Handler>{
       {"aten::_efficientzerotensor.default", efficient_zeros},
+      {"aten::_foreach_copy_.default", foreach_copy},
       {"aten::expand.default", expand},
       {"aten::lift_fresh.default", lift_fresh},
       {"aten::set_data.default", refuse_set_data},
@@ -242,6 +263,8 @@ const std::unordered_map<std::string, Handler>& handlers() {
       {"aten::ctc_loss.IntList", ctc_loss},
       {"_c10d_functional::wait_tensor.default", wait_for_collective},
       {"_c10d_functional::_wrap_tensor_autograd.default", wait_for_collective},
+      {"antegrad::resize_storage_.default", resize_storage},
+      {"inductor::resize_storage_bytes_.default", resize_storage},
       {"aten::gru.input", cudnn_rnn},
       {"aten::lstm.input", cudnn_rnn},
       {"aten::rnn_relu.input", cudnn_rnn},

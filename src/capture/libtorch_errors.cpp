@@ -43,6 +43,16 @@ constexpr Translation data_access(std::string_view says) {
       true};
 }
 
+constexpr Translation fixed_storage(std::string_view says) {
+  return {says,
+          raise<MutationError>,
+          "resize_storage_",
+          "storages that resize_storage_() resizes",
+          "one that the callable resizes otherwise (untyped_storage().resize_())",
+          "use resize_storage_(), or give the function to torch.compile",
+          true};
+}
+
 constexpr Translation kTranslations[] = {
     {"as_strided() is non-compositional", raise<MutationError>, "as_strided",
      "writes to tensors that are views by operators which can be composed",
@@ -66,6 +76,8 @@ constexpr Translation kTranslations[] = {
      "views from split() or unbind() whose base is not written afterwards",
      "one that is used or returned after its base was written",
      "use narrow() or select(), or write before the views are made"},
+    fixed_storage("Trying to resize storage that is not resizable"),
+    fixed_storage("Attempted to call resize_() on an invalid python storage"),
     data_access("Cannot access data pointer of Storage that is invalid"),
     data_access("erroneously tracing into a custom kernel"),  // checks for null itself
 };

@@ -75,6 +75,8 @@ Root& Tracer::add_root(const at::Tensor& tensor, Source source) {
   give_history(root);
   root.version = torch_compat::version_of(root.wrapper);
   root.memory = storage_of(root.wrapper);
+  note_size(root);
+  if (root.source.kind != Source::Kind::constant) fixed_storages.add(tensor);
   root_by_impl_.emplace(tensor.unsafeGetTensorImpl(), roots_.size());
   roots_.push_back(std::move(root));
   return roots_.back();

@@ -3,6 +3,7 @@
 #include <ATen/FunctionalTensorWrapper.h>
 #include <antegrad/error.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -119,8 +120,11 @@ Backward try_backward(Tracer& tracer, const std::vector<at::Tensor>& tensors,
   const auto nodes = graph.nodes.size();
   const auto tokens = tracer.generator_tokens;
   const auto effects = tracer.effect_tokens;
+  const auto bytes = tracer.sizes_of_storages();
   try {
-    return run_backward(tracer, tensors, outputs, request);
+    auto backward = run_backward(tracer, tensors, outputs, request);
+    tracer.require_sizes(bytes);
+    return backward;
   } catch (...) {
     captured.backward_error = typed_current_exception();
     // A whole step has no backward() that could throw it.
@@ -140,10 +144,32 @@ int32_t version_bumps(const Root& root) {
   }
   // In inference mode stand-ins have no versions, so every write counts.
   const auto* wrapper = at::functionalization::impl::unsafeGetFunctionalWrapper(root.wrapper);
-  return static_cast<int32_t>(wrapper->mutation_counter());
+  return static_cast<int32_t>(wrapper->mutation_counter()) - root.resizes;
 }
 
-void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations, bool counts_versions) {
+// By root.
+std::vector<InputStorage> find_storages(Tracer& tracer) {
+  std::vector<InputStorage> storages;
+  for (const auto& root : tracer.roots()) storages.push_back(tracer.storage_of_input(root));
+  return storages;
+}
+
+// A view checks the bounds of its storage when it is made.
+void refuse_views_without_memory(const std::vector<Output>& outputs,
+                                 const std::vector<InputStorage>& storages) {
+  for (const auto& output : outputs) {
+    const auto& alias = output.alias;
+    if (!alias.of_input() || alias.kind == OutputAlias::Kind::is_input) continue;
+    if (storages[alias.index] != InputStorage::empty) continue;
+    throw MutationError(
+        "resize_storage_",
+        {"results that show memory", "a view of an input whose storage has none when the call ends",
+         "return the input itself, or make the view after the call"});
+  }
+}
+
+void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations,
+                  const std::vector<InputStorage>& storages, bool counts_versions) {
   auto& graph = tracer.graph;
   std::unordered_map<const void*, StorageId> alias_class;
   for (auto& root : tracer.roots()) {
@@ -158,6 +184,11 @@ void write_inputs(Tracer& tracer, const std::vector<Mutation>& mutations, bool c
       const auto [it, _] = alias_class.emplace(storage, StorageId(root.value));
       graph.value(root.value).alias_class = it->second;
     }
+  }
+  for (size_t i = 0; i < storages.size(); ++i) {
+    auto& input = graph.inputs[i];
+    input.storage = storages[i];
+    if (storages[i] == InputStorage::allocates) input.storage_bytes = tracer.roots()[i].bytes;
   }
   for (const auto& mutation : mutations) {
     auto& input = graph.inputs[mutation.root];
@@ -195,6 +226,8 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const Request
     result = tracer.lift(result);  // a closure tensor that no operator received
   }
   auto out = describe_results(tracer, std::move(results));
+  auto storages = find_storages(tracer);
+  refuse_views_without_memory(out.outputs, storages);
   const auto mutations =
       request.derivatives.empty() ? find_mutations(tracer) : std::vector<Mutation>();
   for (const auto& mutation : mutations) {
@@ -204,7 +237,17 @@ void finish_joint(Tracer& tracer, std::vector<at::Tensor> results, const Request
   mark_inner(tracer, out.tensors, out.outputs);
   auto backward = try_backward(tracer, out.tensors, out.outputs, request, captured);
   auto& graph = tracer.graph;
-  write_inputs(tracer, mutations, /*counts_versions=*/request.derivatives.empty());
+  for (auto i = storages.size(); i < tracer.roots().size(); ++i) {
+    storages.push_back(Tracer::began_empty(tracer.roots()[i]) ? InputStorage::empty
+                                                              : InputStorage::kept);
+  }
+  // What the callable leaves behind is dropped with what it writes.
+  if (!request.derivatives.empty()) {
+    std::ranges::replace_if(
+        storages, [](InputStorage storage) { return storage != InputStorage::empty; },
+        InputStorage::kept);
+  }
+  write_inputs(tracer, mutations, storages, /*counts_versions=*/request.derivatives.empty());
   graph.outputs = std::move(out.outputs);
   write_tokens(tracer);
   for (auto& tangent : backward.tangents) graph.inputs.push_back(std::move(tangent));

@@ -37,6 +37,11 @@ struct Root {
   torch::autograd::Edge direct_edge = {};
   int64_t version = 0;                       ///< of the wrapper when it was made
   const c10::StorageImpl* memory = nullptr;  ///< of the wrapper when it was made
+  /// Bytes of its storage when the call began, and now; for the roots that share memory those of
+  /// the base alone.
+  int64_t first_bytes = 0;
+  int64_t bytes = 0;
+  int32_t resizes = 0;  ///< of its storage: they count as writes, and advance no version
 };
 
 /// How the runtime finds a tensor: see Root.

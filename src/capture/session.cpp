@@ -123,7 +123,8 @@ std::vector<ValueId> find_kept(const World& world, const Captured& captured,
 Session::Session(const World& world, Driver& driver)
     : world_(world), driver_(driver), watched_(world.watched.begin(), world.watched.end()) {}
 
-// Returns memory that must be captured as shared. In that case the capture is not finished.
+// Returns memory that must be captured as shared. In that case the capture is not finished, and
+// neither if the code reads memory without data.
 SharedMemories Session::run(Tracer& tracer, Captured& captured) {
   const TracingScope scope(tracer);
   auto results = driver_.run(tracer);
@@ -135,6 +136,10 @@ SharedMemories Session::run(Tracer& tracer, Captured& captured) {
     const c10::impl::ExcludeDispatchKeyGuard real_tensors(torch_compat::capture_keys);
     return find_shared_memory(tracer.roots(), shared_, world_.holder_of);
   }();
+  if (shared.empty() && tracer.found_read_without_data()) {
+    refuses_reads_ = true;
+    return shared;
+  }
   if (shared.empty()) {
     settle_temporaries(tracer);
     driver_.finish(tracer, std::move(results), captured);
@@ -149,10 +154,13 @@ SharedMemories Session::attempt(Captured& captured, int32_t locate) {
   SharedMemories shared;
   {
     Tracer tracer(shared_);
+    for (const auto& snapshot : watched_) tracer.fixed_storages.add(snapshot.tensor());
     life = tracer.life();
     tracer.graph.name = world_.name;
     tracer.data_questions.evaluate = world_.evaluate;
     tracer.cross_check_shapes = world_.cross_check_shapes;
+    tracer.bytes_at_call = world_.bytes_at_call;
+    tracer.refuses_reads = refuses_reads_;
     tracer.locate = locate;
     try {
       shared = run(tracer, captured);
@@ -187,8 +195,10 @@ Captured Session::capture() {
   register_kernels();
   while (true) {
     Captured captured;
+    const bool refuses =
+        refuses_reads_;  // if it comes to that, the next run throws in the callable
     auto shared = attempt(captured);
-    if (!shared.empty()) {
+    if (!shared.empty() || refuses_reads_ != refuses) {
       shared_.merge(shared);
       continue;
     }

@@ -20,6 +20,7 @@
 #include "capture/data_questions.h"
 #include "capture/infer.h"
 #include "capture/placeholder.h"
+#include "capture/resizes.h"
 #include "capture/shared_memory.h"
 #include "capture/untouched.h"
 #include "graph/graph.h"
@@ -46,6 +47,7 @@ struct World {
   /// Tensors that must not change even if no operator receives them (module slots).
   std::vector<at::Tensor> watched;
   CrossCheckShapes cross_check_shapes = CrossCheckShapes::off;
+  BytesAtCall bytes_at_call = {};
 };
 
 struct Captured {
@@ -109,7 +111,8 @@ class Session {
   const World& world_;
   Driver& driver_;
   const std::vector<Snapshot> watched_;
-  SharedMemories shared_;  // known so far
+  SharedMemories shared_;       // known so far
+  bool refuses_reads_ = false;  // all shared memory is known: Tracer::refuses_reads
   // From the last attempt: values of stand-ins still alive, newest first; the line.
   std::vector<ValueId> alive_;
   std::string line_;

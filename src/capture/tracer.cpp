@@ -354,6 +354,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     refuse_inexact_write_back(*writing, entry, *stack);
     round_factor(entry, *stack);
   }
+  if (!without_data_.storages.empty() && overwrite(entry, stack)) return;
   const auto count = entry.args.size();
   const auto args = at::ArrayRef<c10::IValue>(*stack).slice(stack->size() - count);
   Recording recording;
@@ -369,6 +370,7 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
   }
   recording.node.args.reserve(count);
   for (size_t i = 0; i < count; ++i) take_argument(args[i], entry.args[i], recording);
+  if (!without_data_.storages.empty()) note_reads(recording.node);
 
   const auto* device_arg = entry.device_arg < 0 ? nullptr : &args[entry.device_arg];
   const bool to_meta =

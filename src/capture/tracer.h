@@ -25,6 +25,7 @@
 #include "capture/infer.h"
 #include "capture/numbers.h"
 #include "capture/placeholder.h"
+#include "capture/resizes.h"
 #include "capture/roots.h"
 #include "capture/stand_in.h"
 #include "graph/graph.h"
@@ -104,6 +105,23 @@ class Tracer final : public torch_compat::CarriedBase {
   /// The last raised error; null if none.
   const std::exception_ptr& raised() const { return raised_; }
 
+  // in resizes.cpp
+  /// Resizes the storage of a root: resize_storage_(). Throws MutationError.
+  void resize(const at::Tensor& wrapper, int64_t bytes);
+  /// Whether the storage of a root had no memory for it when the call began.
+  static bool began_empty(const Root& root);
+  /// Whether the wrapper shows memory that has no data now.
+  bool lacks_data(const at::Tensor& wrapper);
+  /// Throws the first read of memory without data in the forward.
+  void require_data() const;
+  bool found_read_without_data() const { return without_data_.refusal != nullptr; }
+  /// What became of a root's storage so far. Throws MutationError for what a program cannot do.
+  InputStorage storage_of_input(const Root& root);
+  /// After a backward: throws MutationError if it left storages in another state than the forward,
+  /// which had these sizes, by root.
+  void require_sizes(const std::vector<int64_t>& bytes);
+  std::vector<int64_t> sizes_of_storages() const;
+
   /// Whether the callable used a placeholder.
   bool has_computed() const { return !computed_.empty(); }
 
@@ -119,6 +137,7 @@ class Tracer final : public torch_compat::CarriedBase {
   Phase phase = Phase::forward;
   Cut cut;            ///< of the last backward, and of passes with create_graph before it
   SeedSnapshot seed;  ///< state before the capture
+  FixedStorages fixed_storages;
   WrapperData data;
   /// Stand-ins that autograd treats as views; some may be dead.
   std::vector<c10::weak_intrusive_ptr<c10::TensorImpl>> views;
@@ -131,7 +150,10 @@ class Tracer final : public torch_compat::CarriedBase {
   Block block;
   /// Outside of checkpoints: what nodes say about their results.
   Recompute tag = Recompute::as_decided;
-  bool lazy_bits = false;            ///< whether some tensor was lazily conjugated or negated
+  bool lazy_bits = false;  ///< whether some tensor was lazily conjugated or negated
+  BytesAtCall bytes_at_call;
+  /// Whether such a read throws at once. Otherwise the run goes on, and finds shared memory.
+  bool refuses_reads = false;
   const InPlace* writing = nullptr;  ///< the in-place operator whose call is running
   /// The id of the node whose source line is wanted, and the line after the node was recorded. For
   /// a node of the backward, it is the line of the forward operator whose derivative it belongs to.
@@ -156,6 +178,15 @@ class Tracer final : public torch_compat::CarriedBase {
   at::Tensor wrap(const torch_compat::TensorMetadata& metadata, ValueId value);
   ValueId add_value(const torch_compat::TensorMetadata& metadata, StorageId storage);
 
+  // in resizes.cpp
+  void note_size(Root& root);
+  void set_bytes(Root& root, int64_t bytes);
+  bool is_filled(const Root& root);
+  bool overwrite(const ops::OpEntry& entry, torch::jit::Stack* stack);
+  void note_reads(const Node& node);
+  void refuse_read(const Node& node, const Root& root);
+  void save_readers(const Root& root);
+
   // in lift.cpp
   size_t lift_number(const SymbolicNumber& number);
   Root& add_root(const at::Tensor& tensor, Source source);
@@ -175,6 +206,7 @@ class Tracer final : public torch_compat::CarriedBase {
 
   std::vector<at::Tensor> exchanged_;  // values of wrappers whose sizes may be in use
   std::exception_ptr raised_;
+  WithoutData without_data_;
   const SharedMemories& shared_;
   std::shared_ptr<CaptureLife> life_ = std::make_shared<CaptureLife>();
   std::recursive_mutex mutex_;

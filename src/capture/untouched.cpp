@@ -5,6 +5,7 @@
 #include <antegrad/error.h>
 
 #include <mutex>
+#include <unordered_map>
 #include <utility>
 
 #include "torch_compat/autograd_graph.h"
@@ -37,6 +38,16 @@ bool grad_changed(const at::Tensor& before, const at::Tensor& now) {
 bool is_fresh(const at::Generator& generator) {
   const auto engine = at::check_generator<at::CPUGeneratorImpl>(generator)->engine().data();
   return engine.left_ == 1 && engine.next_ == 0;
+}
+
+// Of all captures.
+struct AllFixedStorages {
+  std::mutex mutex;
+  std::unordered_map<const c10::StorageImpl*, int32_t> captures;
+};
+AllFixedStorages& fixed_storages() {
+  static auto* const fixed = new AllFixedStorages();
+  return *fixed;
 }
 
 }  // namespace
@@ -73,6 +84,36 @@ void Snapshot::restore() const {
       !impl->storage().is_alias_of(data_.storage())) {
     impl->shallow_copy_from(data_.getIntrusivePtr());
   }
+}
+
+FixedStorages::~FixedStorages() {
+  auto& [mutex, captures] = fixed_storages();
+  const std::lock_guard lock(mutex);
+  for (const auto& storage : storages_) {
+    auto* impl = storage.unsafeGetStorageImpl();
+    const auto fixed = captures.find(impl);
+    if (--fixed->second > 0) continue;
+    captures.erase(fixed);
+    impl->set_resizable(true);
+  }
+}
+
+void FixedStorages::add(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  const auto& storage = tensor.storage();
+  auto* impl = storage.unsafeGetStorageImpl();
+  auto& [mutex, captures] = fixed_storages();
+  const std::lock_guard lock(mutex);
+  const auto fixed = captures.find(impl);
+  if (fixed != captures.end()) {
+    ++fixed->second;
+  } else if (impl->resizable()) {
+    impl->set_resizable(false);
+    captures.emplace(impl, 1);
+  } else {
+    return;
+  }
+  storages_.push_back(storage);
 }
 
 SeedSnapshot::SeedSnapshot() : generator_(at::globalContext().defaultGenerator(at::kCPU)) {

@@ -7,6 +7,8 @@
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
+#include <vector>
+
 #include "torch_compat/scope.h"
 
 namespace antegrad::capture {
@@ -28,6 +30,18 @@ class Snapshot {
   at::Tensor grad_;
   size_t hooks_ = 0;
   bool requires_grad_ = false;
+};
+
+/// Storages that libtorch refuses to resize while this lives: untyped_storage().resize_() of a real
+/// tensor would happen now, and lose its data.
+class FixedStorages : torch_compat::Scope {
+ public:
+  FixedStorages() = default;
+  ~FixedStorages();
+  void add(const at::Tensor& tensor);
+
+ private:
+  std::vector<c10::Storage> storages_;
 };
 
 /// The CPU's default generator before a capture. Other threads may draw from it meanwhile, so only

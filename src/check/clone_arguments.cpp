@@ -1,5 +1,6 @@
 #include "check/clone_arguments.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -49,6 +50,12 @@ class Cloner {
     const auto& storage = tensor.storage();
     auto& copy = storages_[storage.unsafeGetStorageImpl()];
     if (!copy.defined()) copy = torch_compat::bytes_of(storage).clone();
+    if (storage.nbytes() == 0) {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      auto made = at::empty({0}, tensor.options().requires_grad(false)).set_(copy.storage());
+      return torch_compat::span_without_memory(made, tensor.sizes(), tensor.strides(),
+                                               tensor.storage_offset());
+    }
     return at::empty({0}, tensor.options().requires_grad(false))
         .set_(copy.storage(), tensor.storage_offset(), tensor.sizes(), tensor.strides());
   }
@@ -67,7 +74,8 @@ class Cloner {
   at::Tensor view(const at::Tensor& tensor, const std::string& name) {
     const auto base = clone(at::Tensor(tensor._base()), "what " + name + " is a view of");
     const at::AutoGradMode history(tensor.requires_grad() && base.requires_grad());
-    auto copy = base.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset());
+    auto copy = torch_compat::view_without_memory(base, tensor.sizes(), tensor.strides(),
+                                                  tensor.storage_offset());
     return tensor.requires_grad() && !copy.requires_grad() ? target(std::move(copy), name) : copy;
   }
 

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <unordered_set>
@@ -20,6 +21,7 @@
 #include "torch_compat/convert.h"
 #include "torch_compat/generator_state.h"
 #include "torch_compat/tensor_metadata.h"
+#include "torch_compat/tensor_state.h"
 
 namespace antegrad::check {
 namespace {
@@ -28,7 +30,7 @@ namespace {
 struct Observed {
   std::string name;
   torch_compat::TensorMetadata metadata;  // without the offset, which may differ
-  at::Tensor bits = {};
+  at::Tensor bits = {};                   // undefined if its storage has no memory
   bool requires_grad = false;
 };
 
@@ -36,7 +38,7 @@ Observed observe(std::string name, const at::Tensor& tensor) {
   Observed observed{std::move(name), torch_compat::TensorMetadata::of(tensor)};
   if (!tensor.defined()) return observed;
   observed.metadata.offset = 0;
-  observed.bits = tensor.detach().clone();
+  if (!torch_compat::lacks_memory(tensor)) observed.bits = tensor.detach().clone();
   observed.requires_grad = tensor.requires_grad();
   return observed;
 }
@@ -100,6 +102,10 @@ void compare(const std::string& name, const Observed& eager, const Observed& pro
     if (difference.empty()) return;
     fail(name, eager.name + ", eager against program: " + difference);
   };
+  if (eager.bits.defined() != program.bits.defined()) {
+    check(eager.bits.defined() ? "only the program leaves its storage without memory"
+                               : "only eager leaves its storage without memory");
+  }
   check(bit_difference(eager.bits, program.bits));
   check(eager.metadata.difference(program.metadata));
   if (eager.requires_grad != program.requires_grad) {
@@ -195,7 +201,11 @@ Outcome run_trial(const Leaves& arguments, const std::vector<NamedTensor>& held,
     add(fmt::format("argument {} after the call", i), cloned.leaves[i]);
   }
   for (const auto& [name, tensor] : held) add(name + " after the call", tensor);
-  if (at::GradMode::is_enabled()) add_gradients(leaves.tensors, targets, outcome);
+  // Eager's backward would read memory that was freed.
+  const bool freed = std::ranges::any_of(outcome.tensors, [](const Observed& observed) {
+    return observed.metadata.defined && !observed.bits.defined();
+  });
+  if (at::GradMode::is_enabled() && !freed) add_gradients(leaves.tensors, targets, outcome);
   for (const auto& [name, generator] : generators) {
     add("generator " + name, torch_compat::state_of(generator));
   }

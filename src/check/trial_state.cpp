@@ -38,6 +38,12 @@ TrialState::TrialState(const std::vector<NamedTensor>& tensors,
 void TrialState::restore() const {
   const at::NoGradGuard no_grad;
   for (const auto& [bytes, copy] : storages_) {
+    auto& storage = *bytes.storage().unsafeGetStorageImpl();
+    if (copy.nbytes() == 0) {
+      if (storage.nbytes() != 0) torch_compat::free_memory(storage);
+      continue;
+    }
+    if (storage.nbytes() == 0) torch_compat::allocate_memory(storage, copy.nbytes());
     if (!at::equal(bytes, copy)) bytes.copy_(copy);
   }
   for (const auto& saved : tensors_) {

@@ -24,8 +24,8 @@ struct NamedGenerator {
   at::Generator generator;
 };
 
-/// Tensors (data, version, sizes, requires_grad, history) and generators. Tensors with the same
-/// storage count as one. No other thread may write them meanwhile.
+/// Tensors (data, version, sizes, size of the storage, requires_grad, history) and generators.
+/// Tensors with the same storage count as one. No other thread may write them meanwhile.
 class TrialState {
  public:
   TrialState(const std::vector<NamedTensor>& tensors,

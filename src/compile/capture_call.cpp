@@ -4,7 +4,9 @@
 #include <ATen/record_function.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "capture/doubles.h"
@@ -44,6 +46,7 @@ struct Asked : torch_compat::Scope {
     request.name = callable.name;
     request.arguments = arguments.tensors;
     request.variation = variation;
+    request.bytes_at_call = variation.bytes_at_call;
     if (variation.has_data) request.evaluate = evaluate;
     request.cross_check_shapes = callable.cross_check_shapes;
     request.update = callable.update;
@@ -130,6 +133,7 @@ class PastCall {
         arguments_(arguments.tensors, captured.held_arguments),
         host_(arguments.host),
         primals_(weak(captured.primals)),
+        storages_(sizes_of(captured.primals)),
         sources_(sources_of(captured)),
         leaf_inputs_(captured.leaf_inputs),
         answers_(ops::answers_of(captured.questions)),
@@ -195,6 +199,29 @@ class PastCall {
     std::vector<Weak> weak;
     for (const auto& tensor : tensors) weak.emplace_back(tensor.getIntrusivePtr());
     return weak;
+  }
+
+  struct SizeOfStorage {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;  // alive, so that its address stays its own
+    int64_t bytes;
+  };
+
+  // The call is to come: it may resize them.
+  static std::vector<SizeOfStorage> sizes_of(const std::vector<at::Tensor>& primals) {
+    std::vector<SizeOfStorage> sizes;
+    for (const auto& tensor : primals) {
+      if (!tensor.defined() || !tensor.has_storage()) continue;
+      const auto& storage = tensor.storage();
+      sizes.push_back({storage.getWeakStorageImpl(), static_cast<int64_t>(storage.nbytes())});
+    }
+    return sizes;
+  }
+
+  std::optional<int64_t> bytes_at_call(const c10::StorageImpl* storage) const {
+    const auto known = std::ranges::find_if(storages_, [&](const SizeOfStorage& size) {
+      return size.storage._unsafe_get_target() == storage;
+    });
+    return known == storages_.end() ? std::nullopt : std::optional(known->bytes);
   }
 
   static std::vector<Source> sources_of(const capture::Captured& captured) {
@@ -282,7 +309,12 @@ class PastCall {
   };
 
   capture::Variation variation(const ops::BackwardForm& form) const {
-    return {form, answers_, /*has_data=*/false, numbers_.fixed, placeholders_};
+    return {form,
+            answers_,
+            /*has_data=*/false,
+            numbers_.fixed,
+            placeholders_,
+            [this](const c10::StorageImpl* storage) { return bytes_at_call(storage); }};
   }
   Leaves leaves() const { return {arguments_.tensors(), host_}; }
 
@@ -290,6 +322,7 @@ class PastCall {
   const PastArguments arguments_;
   const std::vector<HostValue> host_;
   const std::vector<Weak> primals_;
+  const std::vector<SizeOfStorage> storages_;
   const std::vector<Source> sources_;       // by primal
   const std::vector<int32_t> leaf_inputs_;  // of the call: by leaf, its primal
   const std::vector<ops::Answer> answers_;

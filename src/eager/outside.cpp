@@ -50,6 +50,8 @@ const Outside::Writes& Outside::writes_of(const c10::OperatorHandle& op) {
   const auto [it, is_new] = writes_.try_emplace(&op.schema());
   auto& writes = it->second;
   if (!is_new) return writes;
+  const auto& name = op.operator_name().name;
+  writes.resizes = name == "antegrad::resize_storage_" || name == "inductor::resize_storage_bytes_";
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto* alias = arguments[i].alias_info();
@@ -63,6 +65,7 @@ const Outside::Writes& Outside::writes_of(const c10::OperatorHandle& op) {
 void Outside::before(const c10::OperatorHandle& op, at::ArrayRef<c10::IValue> arguments) {
   const bool interrupted = std::exchange(interrupted_, true);
   const auto& writes = writes_of(op);
+  resizes_ |= writes.resizes;
   const auto hidden = writes.hidden != nullptr ? ops::written_arguments(*writes.hidden, arguments)
                                                : std::vector<size_t>();
   const auto contains = [](const std::vector<size_t>& positions, size_t i) {
@@ -96,6 +99,7 @@ std::string Outside::finish() {
   made_inside_.clear();
   writes_.clear();
   if (interrupted_) return "its operators could not be watched";
+  if (resizes_) return "it resizes the storage of a tensor";
   for (auto& written : written_) {
     const auto tensor = std::exchange(written.tensor, at::Tensor());
     if (used_.at(storage_of(tensor)).requires_grad || tensor.requires_grad()) {

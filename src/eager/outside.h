@@ -60,6 +60,7 @@ class Outside final : public torch_compat::OpObserver {
   struct Writes {
     std::vector<size_t> declared;
     const ops::OpEntry* hidden = nullptr;  // for operators whose schema does not declare all writes
+    bool resizes = false;                  // the storage of an argument
   };
 
   void use(const at::Tensor& tensor, bool writes);
@@ -70,6 +71,7 @@ class Outside final : public torch_compat::OpObserver {
   std::unordered_map<const c10::StorageImpl*, Used> used_;
   std::vector<Written> written_;
   std::unordered_map<const c10::FunctionSchema*, Writes> writes_;  // until finish()
+  bool resizes_ = false;                                           // the block does
   int depth_ = 0;                                                  // of nested operator calls
   bool interrupted_ = false;  // libtorch swallows exceptions of an observer
 };

@@ -50,6 +50,9 @@ class CallPlanner {
       AG_CHECK(primal == plan_.primals, "primals come first");
       ++plan_.primals;
       primal_of_.emplace(input.value, primal);
+      if (input.storage == InputStorage::frees || input.storage == InputStorage::allocates) {
+        plan_.resizes.push_back({primal, input.storage_bytes});
+      }
       if (input.version_bumps != 0) plan_.version_bumps.push_back({primal, input.version_bumps});
       if (input.inner) plan_.inner_views.push_back(primal);
     }

@@ -99,6 +99,13 @@ struct CallPlan {
     bool staged = false;
     friend bool operator==(const Mutation&, const Mutation&) = default;
   };
+  /// An input whose storage the call resizes. What it allocates, it also writes.
+  struct Resize {
+    int32_t primal = -1;
+    IntExpr bytes = 0;  ///< that the storage has after the call; 0: the call frees them
+    bool allocates() const { return bytes != IntExpr(0); }
+    friend bool operator==(const Resize&, const Resize&) = default;
+  };
   struct VersionBump {
     int32_t primal = -1;
     int32_t count = 0;
@@ -109,6 +116,7 @@ struct CallPlan {
   int32_t results = 0;                     ///< leading entries of handed_out; the others are bases
   std::vector<HandedOut> handed_out = {};  ///< leading outputs of the forward, in order
   std::vector<Mutation> mutations = {};    ///< the outputs behind these, in order
+  std::vector<Resize> resizes = {};
   std::vector<VersionBump> version_bumps = {};
   std::vector<int32_t> inner_views = {};  ///< primals: Input::inner
   std::vector<int32_t> tangents = {};     ///< outputs of the forward that have one, in order

@@ -69,6 +69,7 @@ struct Alone {  // an entry that is a single number
 // clang-format off
 using HandedOut = CallPlan::HandedOut;
 using Mutation = CallPlan::Mutation;
+using Resize = CallPlan::Resize;
 using VersionBump = CallPlan::VersionBump;
 
 constexpr auto fields_of(const HandedOut*) {
@@ -83,6 +84,9 @@ constexpr auto fields_of(const Mutation*) {
   return std::tuple(Field{"output", &Mutation::output}, Field{"primal", &Mutation::primal}, Field{"data", &Mutation::data},
                     Field{"metadata", &Mutation::metadata}, Field{"history", &Mutation::history}, Field{"inner", &Mutation::inner},
                     Field{"staged", &Mutation::staged});
+}
+constexpr auto fields_of(const Resize*) {
+  return std::tuple(Field{"primal", &Resize::primal}, Field{"bytes", &Resize::bytes});
 }
 constexpr auto fields_of(const VersionBump*) {
   return std::tuple(Field{"primal", &VersionBump::primal}, Field{"count", &VersionBump::count});
@@ -153,11 +157,12 @@ void read_entry(TextCursor& cursor, Record& record) {
 }
 
 /// The kinds of entries in the order of the text.
-constexpr auto kKinds = std::tuple(
-    Field{"handed_out", &CallPlan::handed_out}, Field{"mutation", &CallPlan::mutations},
-    Field{"version_bump", &CallPlan::version_bumps}, Field{"inner_view", &CallPlan::inner_views},
-    Field{"tangent", &CallPlan::tangents}, Field{"saved", &CallPlan::saved},
-    Field{"gradient", &CallPlan::gradients}, Field{"update", &CallPlan::updates});
+constexpr auto kKinds =
+    std::tuple(Field{"handed_out", &CallPlan::handed_out}, Field{"mutation", &CallPlan::mutations},
+               Field{"resize", &CallPlan::resizes}, Field{"version_bump", &CallPlan::version_bumps},
+               Field{"inner_view", &CallPlan::inner_views}, Field{"tangent", &CallPlan::tangents},
+               Field{"saved", &CallPlan::saved}, Field{"gradient", &CallPlan::gradients},
+               Field{"update", &CallPlan::updates});
 
 }  // namespace
 

@@ -54,6 +54,18 @@ class PlanVerifier {
     int32_t primals = 0;
     for (const Input& input : forward_.inputs) primals += input.kind == InputKind::primal;
     require(primals == plan_.primals, "all primals are counted", std::to_string(plan_.primals));
+    size_t resized = 0;
+    for (const Input& input : forward_.inputs) {
+      resized += input.storage == InputStorage::frees || input.storage == InputStorage::allocates;
+    }
+    require(resized == plan_.resizes.size(), "each resized storage has one entry",
+            std::to_string(resized));
+    for (const auto& resize : plan_.resizes) {
+      const auto expected = resize.allocates() ? InputStorage::allocates : InputStorage::frees;
+      require(is_primal(resize.primal) && forward_.inputs[resize.primal].storage == expected &&
+                  forward_.inputs[resize.primal].storage_bytes == resize.bytes,
+              "storages are resized as the inputs say", "input " + std::to_string(resize.primal));
+    }
     for (const auto& bump : plan_.version_bumps) {
       require(is_primal(bump.primal) && forward_.inputs[bump.primal].version_bumps == bump.count,
               "versions rise as the inputs say", "input " + std::to_string(bump.primal));
@@ -151,6 +163,9 @@ class PlanVerifier {
       require((slot.value == primal) == (slot.form != Form::written_input), kRule, what);
       require((slot.form == Form::input) != overwritten(slot.index),
               "a written input is saved as a copy, or after the write", what);
+      require(slot.form != Form::input_copy ||
+                  forward_.inputs[slot.index].storage != InputStorage::allocates,
+              "memory that the call allocates is not read as it was before", what);
     }
     require(raw || value.kind == ValueKind::tensor, "numbers and states are kept raw", what);
   }

@@ -137,6 +137,14 @@ struct Source {
   friend bool operator==(const Source&, const Source&) = default;
 };
 
+/// What a call does to the memory of an input, besides writing it: resize_storage_() of it.
+enum class InputStorage : uint8_t {
+  kept,
+  frees,      ///< its storage has memory when the call begins, and none when it ends
+  allocates,  ///< it has none at first, and Input::storage_bytes in the end
+  empty,      ///< it has none before and after the call
+};
+
 struct Input {
   ValueId value;
   InputKind kind = InputKind::primal;
@@ -146,6 +154,8 @@ struct Input {
   bool mutates_metadata = false;
   /// primal: a view of mutated memory from which results were computed afterwards
   bool inner = false;
+  InputStorage storage = InputStorage::kept;  ///< primal
+  IntExpr storage_bytes = 0;                  ///< primal: that the call allocates; else 0
   int32_t version_bumps = 0;  ///< primal: by how much the call advances its version counter
   /// tangent: position of its output among the graph's outputs; generator_token, saved token:
   /// generator; saved tensor that is an input with an update (Output::update): that input

@@ -34,7 +34,8 @@ class Serialiser {
       (*this)(input.source);
       number(input.version_bumps);
       number(input.requires_grad | input.mutates_data << 1 | input.mutates_metadata << 2 |
-             input.inner << 3);
+             input.inner << 3 | static_cast<int>(input.storage) << 4);
+      if (input.storage == InputStorage::allocates) (*this)(input.storage_bytes);
     }
     number(graph.nodes.size());
     for (const Node& node : graph.nodes) {

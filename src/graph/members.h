@@ -41,8 +41,8 @@ constexpr auto members_of(const Node*) {
 }
 constexpr auto members_of(const Input*) {
   return std::tuple(&Input::value, &Input::kind, &Input::source, &Input::requires_grad,
-                    &Input::mutates_data, &Input::mutates_metadata, &Input::inner,
-                    &Input::version_bumps, &Input::index);
+                    &Input::mutates_data, &Input::mutates_metadata, &Input::inner, &Input::storage,
+                    &Input::storage_bytes, &Input::version_bumps, &Input::index);
 }
 constexpr auto members_of(const Output*) {
   return std::tuple(&Output::value, &Output::kind, &Output::index, &Output::alias,

@@ -83,6 +83,9 @@ struct OpTraits {
   bool hides_writes = false;
   /// in-place form: may write a tensor whose elements share memory [capture: which error]
   bool overwrites_expanded = false;
+  /// takes only the metadata of input 0, all elements of whose result are others [capture: may fill
+  /// memory that has no data]
+  bool overwrites = false;
   /// in-place form: rounds a scalar to the tensor's dtype first [reinplace and capture, which keep
   /// eager's bits]
   bool rounds_scalar_in_place = false;

@@ -184,13 +184,13 @@ constexpr OpRow kPointwiseRows[] = {
     // Copies and casts.
     {"clone", kPointwise | kNoOp},
     {"_to_copy", kPointwise | kNoOp},
-    {"copy", kPointwise | kOverwritesExpanded, "default"},
+    {"copy", kPointwise | kOverwritesExpanded | kOverwrites, "default"},
     {.name = "fill",
-     .traits = kPointwise | kOverwritesExpanded,
+     .traits = kPointwise | kOverwritesExpanded | kOverwrites,
      .inplace = "Scalar Tensor",
      .factory = {"aten::full.default", 1}},
     {.name = "zero",
-     .traits = kPointwise | kMetaOnly | kOverwritesExpanded,
+     .traits = kPointwise | kMetaOnly | kOverwritesExpanded | kOverwrites,
      .factory = {"aten::zeros.default"}},
     // Of graphs that PyTorch's compiler has decomposed. Draws are computed from a seed there.
     {"prims::convert_element_type", kPointwise | kNoOp},

@@ -41,6 +41,7 @@ inline constexpr OpTraits kWaits{.collective = true, .waits = true};
 inline constexpr OpTraits kMutates{.mutates = true};
 inline constexpr OpTraits kHidesWrites{.hides_writes = true};
 inline constexpr OpTraits kOverwritesExpanded{.overwrites_expanded = true};
+inline constexpr OpTraits kOverwrites{.overwrites = true};
 inline constexpr OpTraits kRoundsScalarInPlace{.rounds_scalar_in_place = true};
 inline constexpr OpTraits kWrongMeta{.wrong_meta = true};
 inline constexpr OpTraits kNested{.nested = true};

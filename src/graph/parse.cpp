@@ -241,6 +241,10 @@ class GraphParser {
     input.mutates_data = cursor_.take("mutates_data");
     input.mutates_metadata = cursor_.take("mutates_metadata");
     input.inner = cursor_.take("inner");
+    if (take_kind(text::kInputStorages, input.storage) &&
+        input.storage == InputStorage::allocates) {
+      input.storage_bytes = cursor_.int_expr();
+    }
     input.version_bumps = parse_version();
     graph_.inputs.push_back(std::move(input));
     cursor_.next_line();

@@ -111,6 +111,12 @@ std::string input_text(const Graph& graph, const Input& input) {
   if (input.mutates_data) text += " mutates_data";
   if (input.mutates_metadata) text += " mutates_metadata";
   if (input.inner) text += " inner";
+  if (input.storage != InputStorage::kept) {
+    text += fmt::format(" {}", text::word(text::kInputStorages, input.storage));
+  }
+  if (input.storage == InputStorage::allocates) {
+    text += fmt::format(" {}", to_string(input.storage_bytes));
+  }
   if (input.version_bumps != 0) text += fmt::format(" version {}", input.version_bumps);
   return text;
 }

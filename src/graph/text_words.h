@@ -29,6 +29,8 @@ inline constexpr auto kInputKinds =
     std::to_array<std::string_view>({"primal", "tangent", "saved", "generator", "effect"});
 inline constexpr auto kSourceKinds = std::to_array<std::string_view>(
     {"argument", "parameter", "buffer", "gradient_of", "anonymous", "constant", "sourceless"});
+inline constexpr auto kInputStorages =
+    std::to_array<std::string_view>({"", "frees_storage", "allocates_storage", "empty_storage"});
 inline constexpr auto kSourceVias = std::to_array<std::string_view>({"", "base", "span"});
 inline constexpr auto kOutputKinds = std::to_array<std::string_view>(
     {"result", "base", "mutated", "generator", "effect", "saved", "gradient"});

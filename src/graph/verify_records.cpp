@@ -135,6 +135,32 @@ void aliases_refer_to_what_exists(Facts& facts) {
   }
 }
 
+void storages_change_as_said(Facts& facts) {
+  const Graph& graph = facts.graph;
+  IdMap<StorageId, bool> without_data(graph.values.size(), false);
+  for (const Input& input : graph.inputs) {
+    const bool allocates = input.storage == InputStorage::allocates;
+    const bool valid = input.storage == InputStorage::kept ||
+                       (input.kind == InputKind::primal && graph.is_tensor(input.value) &&
+                        input.mutates_data == allocates);
+    if (!valid || allocates == (input.storage_bytes == IntExpr(0))) {
+      fail(fmt::format("%{} has the record \"{} {}\"", input.value,
+                       text::word(text::kInputStorages, input.storage),
+                       to_string(input.storage_bytes)));
+    }
+    without_data[graph.value(input.value).storage] =
+        allocates || input.storage == InputStorage::empty;
+  }
+  for (const Node& node : graph.nodes) {
+    const OpTraits& traits = node.op.traits();
+    if (node.phase == Phase::backward || traits.view || !traits.reads_data) continue;
+    for (const ValueId id : node.inputs) {
+      if (!graph.is_tensor(id) || !without_data[graph.value(id).storage]) continue;
+      fail(graph, node, fmt::format("%{} has no memory in the forward", id));
+    }
+  }
+}
+
 }  // namespace
 
 constexpr Rules record_rules = {
@@ -144,6 +170,8 @@ constexpr Rules record_rules = {
     {"records of inputs refer to what exists", inputs_refer_to_what_exists},
     {"records of outputs refer to what exists", outputs_refer_to_what_exists},
     {"alias records refer to what exists", aliases_refer_to_what_exists},
+    {"a storage is filled where the call allocates it, and not read where it has no memory",
+     storages_change_as_said},
 };
 
 }  // namespace antegrad::verify_detail

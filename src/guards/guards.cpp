@@ -25,9 +25,13 @@ std::vector<int32_t> memory_of(const std::vector<at::Tensor>& tensors) {
   return memory;
 }
 
+// Whether a call writes inputs, or resizes their storages.
 bool writes(const Graph& joint) {
-  return std::any_of(joint.outputs.begin(), joint.outputs.end(),
-                     [](const Output& output) { return output.kind == OutputKind::mutated_input; });
+  return std::ranges::any_of(
+             joint.outputs,
+             [](const Output& output) { return output.kind == OutputKind::mutated_input; }) ||
+         std::ranges::any_of(
+             joint.inputs, [](const Input& input) { return input.storage != InputStorage::kept; });
 }
 
 }  // namespace

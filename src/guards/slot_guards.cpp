@@ -16,6 +16,8 @@ void SlotGuards::add(const at::Tensor* slot, int32_t primal, std::string name) {
   check.offset = tensor.storage_offset();
   check.dtype = tensor.dtype();
   check.requires_grad = tensor.requires_grad();
+  check.storage = tensor.storage().unsafeGetStorageImpl();
+  check.lacks_memory = torch_compat::lacks_memory(tensor);
   check.dims = static_cast<uint8_t>(std::min<int64_t>(tensor.dim(), 3));
   check.simple = tensor.is_cpu() && (tensor.dim() == 1 || tensor.dim() == 2);
   if (check.simple) {
@@ -55,7 +57,8 @@ inline bool SlotGuards::holds(const Check& check) {
                             (sizes.data()[last] ^ check.sizes[1]) |
                             (strides[0] ^ check.strides[0]) | (strides[last] ^ check.strides[1]));
   return differing == 0 && impl->dtype() == check.dtype &&
-         torch_compat::requires_grad(*impl) == check.requires_grad;
+         torch_compat::requires_grad(*impl) == check.requires_grad &&
+         torch_compat::lacks_memory(*impl) == check.lacks_memory;
 }
 
 bool SlotGuards::hold(std::string* why) const {
@@ -68,6 +71,7 @@ bool SlotGuards::hold(std::string* why) const {
       prefetch(next.slot);
       prefetch(next.impl);
       prefetch(next.autograd);
+      prefetch(next.storage);
     }
     const auto& check = checks_[i];
     if (check.simple ? holds(check)

@@ -33,7 +33,9 @@ class SlotGuards {
   struct Check {
     const at::Tensor* slot = nullptr;
     const c10::TensorImpl* impl = nullptr;
-    const torch::autograd::AutogradMeta* autograd = nullptr;  // only for prefetching; may be old
+    // Only for prefetching; may be old.
+    const torch::autograd::AutogradMeta* autograd = nullptr;
+    const c10::StorageImpl* storage = nullptr;
     uint64_t keys = 0;
     int64_t offset = 0;
     int64_t sizes[2] = {};  // of the first and the last dimension
@@ -41,6 +43,7 @@ class SlotGuards {
     caffe2::TypeMeta dtype;
     uint8_t dims = 0;
     bool requires_grad = false;
+    bool lacks_memory = false;
     bool simple = false;  // one or two dimensions, on the CPU; otherwise the full guard is used
     friend bool operator==(const Check&, const Check&) = default;
   };

@@ -11,6 +11,7 @@ TensorGuard::TensorGuard(const at::Tensor& tensor)
   if (!tensor.defined()) return;
   requires_grad_ = tensor.requires_grad();
   leaf_ = !requires_grad_ || tensor.is_leaf();
+  lacks_memory_ = torch_compat::lacks_memory(tensor);
   keys_ = tensor.key_set();
 }
 
@@ -20,6 +21,7 @@ bool TensorGuard::matches(const at::Tensor& tensor, torch_compat::Match match) c
   return impl.key_set() == keys_ && metadata_.matches(tensor, match) &&
          torch_compat::requires_grad(impl) == requires_grad_ &&
          (!requires_grad_ || torch_compat::is_leaf(impl) == leaf_) &&
+         torch_compat::lacks_memory(impl) == lacks_memory_ &&
          !torch_compat::has_forward_gradient(impl);
 }
 
@@ -35,6 +37,10 @@ std::string TensorGuard::difference(const at::Tensor& tensor) const {
   }
   if (requires_grad_ && tensor.is_leaf() != leaf_) {
     return instead("is_leaf", tensor.is_leaf(), leaf_);
+  }
+  if (torch_compat::lacks_memory(tensor) != lacks_memory_) {
+    return lacks_memory_ ? "its storage has memory, and had none"
+                         : "its storage was freed (resize_storage_())";
   }
   if (torch_compat::has_forward_gradient(*tensor.unsafeGetTensorImpl())) {
     return "it has a forward-mode gradient";

@@ -26,6 +26,7 @@ class TensorGuard {
   torch_compat::TensorMetadata metadata_;
   bool requires_grad_ = false;
   bool leaf_ = true;  // checked only for tensors that require grad
+  bool lacks_memory_ = false;
   c10::DispatchKeySet keys_;
 };
 

@@ -25,11 +25,13 @@ class Filter {
       : graph_(graph), mode_(mode), owners_(storage_owners(graph)) {
     for (const auto& input : graph.inputs) {
       if (ops::is_number(input)) numbers_.insert(input.value);
+      if (input.storage == InputStorage::empty) empty_.insert(input.value);
     }
   }
 
   std::string why_not(ValueId id) const {
     if (numbers_.contains(id)) return "it is a number, not a tensor";
+    if (empty_.contains(id)) return "its storage has no memory in the forward";
     if (!can_be_hooked(graph_, id)) return "it does not fill its memory";
     if (mode_ == HookFilter::all) return "";
     const auto owner = owners_[graph_.value(id).storage];
@@ -43,6 +45,7 @@ class Filter {
   const HookFilter mode_;
   const IdMap<StorageId, Owner> owners_;
   std::set<ValueId> numbers_;
+  std::set<ValueId> empty_;
 };
 
 bool change_nothing(const HookedTensor& tensor) {

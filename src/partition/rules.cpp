@@ -36,11 +36,11 @@ constexpr Switch kAlways;
 
 // --- what a step is -----------------------------------------------------------------------------
 
-/// Lives as long as the model, and so is in memory whether the backward reads it or not. If the
-/// call overwrites it, the backward would need a copy.
+/// Lives as long as the model, and so is in memory whether the backward reads it or not, unless the
+/// call frees it. If the call overwrites it, the backward would need a copy.
 bool is_held_by_model(Steps steps, int32_t step) {
   const Input* input = steps.input(step);
-  if (!input || input->mutates_data) return false;
+  if (!input || input->mutates_data || input->storage != InputStorage::kept) return false;
   using enum Source::Kind;
   return input->source.kind == parameter || input->source.kind == buffer ||
          input->source.kind == constant;

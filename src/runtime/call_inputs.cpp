@@ -11,6 +11,8 @@ CallInputs::CallInputs(const CallPlan& plan, const std::vector<at::Tensor>& prim
                        const std::vector<at::Generator>& generators)
     : kept_(primals.size()), generators_(generators) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  for (const auto& resize : plan.resizes) resizes_ |= resize.allocates();
+  if (resizes_) return;
   for (const auto& mutation : plan.mutations) {
     const auto& written = primals[mutation.primal];
     wrote_variable_ |= written.requires_grad();
@@ -31,6 +33,11 @@ void CallInputs::keep(const std::vector<at::Tensor>& primals) {
 }
 
 std::vector<at::Tensor> CallInputs::primals(const torch_compat::NodePtr& node) const {
+  if (resizes_) {
+    throw BackwardError(ErrorText{"a call that allocates no storage of an input, for create_graph",
+                                  "one that does",
+                                  "compute higher derivatives inside, or allocate it before"});
+  }
   if (wrote_variable_) {
     throw BackwardError(
         ErrorText{"a call that writes no input that requires grad, for create_graph",

@@ -38,6 +38,7 @@ class CallInputs {
   std::vector<Kept> kept_;  // by primal
   GeneratorStates generators_;
   bool wrote_variable_ = false;  // one that requires grad
+  bool resizes_ = false;         // allocates memory of an input
 };
 
 /// While it lives, generators have the states that a call began with. No other thread may draw from

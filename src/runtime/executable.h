@@ -143,9 +143,12 @@ class Executable : public std::enable_shared_from_this<Executable> {
                                     std::vector<at::Tensor> copies,
                                     std::vector<std::optional<hooks::PackedTensor>> packed,
                                     std::optional<CallInputs> inputs) const;
+  void allocate(const std::vector<at::Tensor>& primals, const GeneratorStates& before) const;
+  void free_storages(const std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> saved_values(const std::vector<at::Tensor>& primals,
                                        const std::vector<at::Tensor>& outputs,
                                        const std::vector<at::Tensor>& copies) const;
+  void require_memory(const BackwardProgram& program, const std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> gather(const BackwardProgram& program,
                                  const std::vector<at::Tensor>& saved) const;
   void write_updates(const BackwardProgram& program, std::vector<at::Tensor> outputs,

@@ -21,6 +21,7 @@
 #include "runtime/kept_memory.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/autograd_node.h"
+#include "torch_compat/storage_state.h"
 #include "torch_compat/tensor_state.h"
 
 namespace antegrad::runtime {
@@ -118,6 +119,31 @@ OtherAnswer Executable::other_answer(const ops::UnexpectedAnswer& unexpected) co
   }
   throw InternalError("node #" + std::to_string(unexpected.node) + " of '" + name_ +
                       "' asks a question that the capture did not");
+}
+
+// Before anything is written. If there is no memory, all is as before.
+void Executable::allocate(const std::vector<at::Tensor>& primals,
+                          const GeneratorStates& before) const {
+  std::vector<c10::StorageImpl*> allocated;
+  try {
+    for (const auto& resize : plan_.resizes) {
+      if (!resize.allocates()) continue;
+      auto* storage = primals[resize.primal].storage().unsafeGetStorageImpl();
+      torch_compat::allocate_memory(*storage, static_cast<size_t>(resize.bytes.constant()));
+      allocated.push_back(storage);
+    }
+  } catch (...) {
+    for (auto* storage : allocated) torch_compat::free_memory(*storage);
+    before.restore();
+    throw;
+  }
+}
+
+void Executable::free_storages(const std::vector<at::Tensor>& primals) const {
+  for (const auto& resize : plan_.resizes) {
+    if (resize.allocates()) continue;
+    torch_compat::free_memory(*primals[resize.primal].storage().unsafeGetStorageImpl());
+  }
 }
 
 void Executable::write_back(const std::vector<at::Tensor>& outputs,
@@ -231,6 +257,11 @@ std::vector<std::optional<hooks::PackedTensor>> Executable::pack_saved(
   for (size_t i = 0; i < values.size(); ++i) {
     const auto form = plan_.saved[i].form;
     if (form == Form::generator_state || form == Form::number) continue;
+    if (torch_compat::lacks_memory(values[i])) {
+      throw HookError(ErrorText{"saved tensors with data, for hooks that pack them",
+                                "an argument or a parameter whose storage has no memory in the end",
+                                "call it outside of the scope of these hooks"});
+    }
     packed[i].emplace(hooks, values[i]);
   }
   return packed;
@@ -254,7 +285,8 @@ Executable::Connected Executable::connected_call(
   std::optional<CallInputs> inputs;  // before it writes them
   if (differentiate && derivatives_.available()) inputs.emplace(plan_, primals, generators_);
   const bool packs = differentiate && hooks != nullptr;
-  const GeneratorStates before(packs ? generators_ : std::vector<at::Generator>());
+  const bool may_stop = packs || !plan_.resizes.empty();
+  const GeneratorStates before(may_stop ? generators_ : std::vector<at::Generator>());
   const auto outputs = run_forward(primals, std::move(stopped));
   std::vector<std::optional<hooks::PackedTensor>> packed;
   if (packs) {
@@ -266,6 +298,7 @@ Executable::Connected Executable::connected_call(
     }
   }
 
+  allocate(primals, before);
   // The commit point: normally, nothing throws from here on.
   write_back(outputs, primals);
   auto handed = make_memory(outputs, primals);
@@ -276,6 +309,7 @@ Executable::Connected Executable::connected_call(
   }
   make_views(primals, handed);
   if (region && has_inner_) check_inner_gradients(region, primals, handed);
+  free_storages(primals);
   handed.resize(plan_.results);
   return {std::move(handed), std::move(region)};
 }
@@ -283,8 +317,9 @@ Executable::Connected Executable::connected_call(
 std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) const {
   const ForwardRange range(name_);
   AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
-  AG_CHECK(plan_.mutations.empty() && plan_.saved.empty() && questions_.empty(),
-           "a forward without writes");
+  AG_CHECK(
+      plan_.mutations.empty() && plan_.resizes.empty() && plan_.saved.empty() && questions_.empty(),
+      "a forward without writes");
   const GeneratorStates before(generators_);
   const KeepsMemory keeps(kept_memory_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -305,6 +340,23 @@ std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) c
   make_views(shown, handed);
   handed.resize(plan_.results);
   return handed;
+}
+
+// Before the step does anything.
+void Executable::require_memory(const BackwardProgram& program,
+                                const std::vector<at::Tensor>& primals) const {
+  for (const auto& [kind, index] : program.inputs) {
+    if (kind != BackwardProgram::Input::Kind::saved) continue;
+    const auto& slot = plan_.saved[index];
+    if (slot.form != Form::input) continue;
+    const bool freed = std::ranges::any_of(plan_.resizes, [&](const CallPlan::Resize& resize) {
+      return resize.primal == slot.index && !resize.allocates();
+    });
+    if (!freed && !torch_compat::lacks_memory(primals[slot.index])) continue;
+    throw BackwardError(ErrorText{"arguments and parameters with data in the backward of a step",
+                                  "one whose storage was freed before (resize_storage_())",
+                                  "fill it in a hook of the backward"});
+  }
 }
 
 // What the backward of a step reads. The program alone holds it then, so that each dies at its last
@@ -348,11 +400,15 @@ std::vector<at::Tensor> Executable::step(std::vector<at::Tensor> primals,
   const auto program = backwards_.get(usual_key(plan_));
   const KeepsMemory keeps(kept_memory_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  require_memory(*program, primals);
   auto copies = copy_overwritten(primals);
+  const GeneratorStates before(plan_.resizes.empty() ? std::vector<at::Generator>() : generators_);
   auto outputs = run_forward(primals, std::move(stopped));
+  allocate(primals, before);
   write_back(outputs, primals);
   auto handed = make_memory(outputs, primals);
   make_views(primals, handed);
+  free_storages(primals);
   auto inputs = gather(*program, saved_values(primals, outputs, copies));
   outputs.clear();
   copies.clear();

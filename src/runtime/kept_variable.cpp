@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "torch_compat/tensor_state.h"
+
 namespace antegrad::runtime {
 
 KeptVariable::KeptVariable(const at::Tensor& tensor, bool is_output)
@@ -14,9 +16,9 @@ KeptVariable::KeptVariable(const at::Tensor& tensor, bool is_output)
 
 at::Tensor KeptVariable::unpack(torch_compat::NodePtr node) const {
   auto tensor = variable_.unpack(std::move(node));
-  if (tensor.storage().nbytes() == 0 && tensor.numel() > 0) {
+  if (torch_compat::lacks_memory(tensor)) {
     throw BackwardError(ErrorText{"arguments and parameters with data, as at the call",
-                                  "one whose storage was freed since (resize_())",
+                                  "one whose storage was freed since (resize_storage_())",
                                   "fill it again before the backward"});
   }
   if (storage_._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() &&

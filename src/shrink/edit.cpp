@@ -306,6 +306,8 @@ Graph without_outputs(Graph graph, const std::vector<bool>& removed) {
         graph.inputs[output.index].mutates_data = false;
         graph.inputs[output.index].mutates_metadata = false;
         graph.inputs[output.index].version_bumps = 0;
+        graph.inputs[output.index].storage = InputStorage::kept;
+        graph.inputs[output.index].storage_bytes = 0;
         keep[i] = false;
         break;
       case OutputKind::base:

@@ -19,6 +19,7 @@
 #include <unordered_set>
 
 #include "torch_compat/keys.h"
+#include "torch_compat/storage_state.h"
 
 namespace antegrad::torch_compat {
 
@@ -224,6 +225,7 @@ at::Tensor base_or_self(const at::Tensor& tensor) {
 
 at::Tensor span_of(const at::Tensor& tensor, int64_t count, int64_t offset) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  if (lacks_memory(tensor)) return span_without_memory(tensor, {count}, {1}, offset);
   auto span = at::as_strided(tensor, {count}, {1}, offset);
   if (!tensor.is_inference()) share_version_counter(tensor, span);
   return span;

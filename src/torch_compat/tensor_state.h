@@ -55,6 +55,16 @@ inline bool has_forward_gradient(const c10::TensorImpl& impl) {
   return meta != nullptr && meta->fw_grad_ != nullptr && !meta->fw_grad_->empty();
 }
 
+/// Whether the tensor has elements and its storage has no memory for them: it was freed, or not yet
+/// allocated (resize_storage_()). Storages smaller than their tensor are not looked for.
+inline bool lacks_memory(const c10::TensorImpl& impl) {
+  const auto& storage = impl.unsafe_storage();
+  return storage && storage.nbytes() == 0 && impl.numel() != 0;
+}
+inline bool lacks_memory(const at::Tensor& tensor) {
+  return tensor.defined() && lacks_memory(*tensor.unsafeGetTensorImpl());
+}
+
 /// Names the kind of a tensor without strides ("a nested tensor"); null for one with strides.
 inline const char* why_not_strided(const at::Tensor& tensor) {
   if (tensor.is_nested()) return "a nested tensor";

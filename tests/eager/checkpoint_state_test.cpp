@@ -342,6 +342,26 @@ TEST(CheckpointBuffers, WritesToWhatTakesPartInAutogradKeepTheActivations) {
       0);
 }
 
+TEST(CheckpointBuffers, ABlockThatResizesAStorageKeepsItsActivations) {
+  expect_like_eager(
+      [](const Runner& run) {
+        const auto x = leaf({4}), source = at::rand({4}), memory = at::zeros({4});
+        resize_storage_(memory, 0);
+        const auto y = run(
+            [memory, source](const at::Tensor& h) {
+              resize_storage_(memory, 16);
+              memory.copy_(source);
+              const auto y = (h + memory).sin();
+              resize_storage_(memory, 0);
+              return y;
+            },
+            x * 2);
+        y.sum().backward();
+        return grads({x}) + List{y};
+      },
+      0);
+}
+
 // ---- changes ------------------------------------------------------------------------------------
 
 // Calls `change` between the forward and the backward of a block over an argument, a parameter and

@@ -41,6 +41,7 @@ constexpr std::string_view kSuites[] = {
     "ListWrites",
     "ManyShapes",
     "Opaque",
+    "ResizeStorage",
     "Training",
     "Writing",
     // runtime

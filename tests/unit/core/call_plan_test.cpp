@@ -111,6 +111,28 @@ outputs
   EXPECT_EQ(written.index, 1);
 }
 
+TEST(CallPlan, SaysWhichStoragesAreResized) {
+  const Partition partition = default_partition(graph_of(R"(inputs
+  %0: f32[4] primal argument 0 frees_storage
+  %1: f32[4] primal argument 1 mutates_data allocates_storage 20
+  %2: f32[4] primal argument 2 empty_storage
+nodes
+  %3: f32[4] = aten::exp.default(%0)
+outputs
+  %3 mutated 1
+)"));
+  verify_both(partition);
+  const CallPlan& plan = partition.plan;
+  EXPECT_EQ(plan.resizes, (std::vector<CallPlan::Resize>{{0, 0}, {1, 20}}));
+  EXPECT_EQ(parse_call_plan(to_text(plan)), plan) << to_text(plan);
+  EXPECT_NE(to_text(plan).find("resize primal=1 bytes=20"), std::string::npos) << to_text(plan);
+  CallPlan other = plan;
+  other.resizes[1].bytes = 16;
+  EXPECT_THROW(verify(other, partition.forward, partition.backward), InternalError);
+  other.resizes.pop_back();
+  EXPECT_THROW(verify(other, partition.forward, partition.backward), InternalError);
+}
+
 // The old mean is read no more once the norm has written it, the old variance is.
 TEST(CallPlan, RunningStatisticsAreStagedUnlessTheyAreReadLater) {
   const Partition partition = default_partition(graph_of(R"(inputs

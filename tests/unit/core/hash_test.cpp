@@ -75,6 +75,12 @@ TEST(Hash, DependsOnEverythingElseAndSoDoTheComparisonAndThePackedForm) {
       {"grad", [](Graph& g) { g.inputs[0].requires_grad = false; }},
       {"mutation", [](Graph& g) { g.inputs[0].mutates_data = true; }},
       {"inner input", [](Graph& g) { g.inputs[0].inner = true; }},
+      {"storage of an input", [](Graph& g) { g.inputs[0].storage = InputStorage::frees; }},
+      {"bytes of a storage",
+       [](Graph& g) {
+         g.inputs[0].storage = InputStorage::allocates;
+         g.inputs[0].storage_bytes = 64;
+       }},
       {"operator", [](Graph& g) { g.nodes[0].op = Op::intern("aten::rand_like.default"); }},
       {"argument", [](Graph& g) { g.nodes[0].args[1] = 0.8; }},
       {"kind of scalar", [](Graph& g) { g.nodes[2].args[1] = attr::Scalar{2.0}; }},

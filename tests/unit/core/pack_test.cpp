@@ -34,6 +34,8 @@ TEST(Pack, KeepsEveryMember) {
                           true,
                           true,
                           true,
+                          InputStorage::allocates,
+                          64,
                           5,
                           6});
   Node node;

@@ -16,10 +16,10 @@ symbols    s0, s1 "sequence length"
 generators cpu, cuda:0
 opaque     process_group, "with blank"
 inputs
-  %0: f32[8, 64]                      primal parameter "h.0.weight" grad
-  %1: f32[8, s0]{1, 8}+4 cuda:0 ~0    primal argument 0 mutates_data mutates_metadata inner version 3
+  %0: f32[8, 64]                      primal parameter "h.0.weight" grad frees_storage
+  %1: f32[8, s0]{1, 8}+4 cuda:0 ~0    primal argument 0 mutates_data mutates_metadata inner allocates_storage 64 version 3
   %2: bf16[]                          primal gradient_of 0 base
-  %3: i64[2]                          primal anonymous "aten::add" span
+  %3: i64[2]                          primal anonymous "aten::add" span empty_storage
   %4: int                             primal constant
   %5: token                           generator 0
   %6: token                           effect

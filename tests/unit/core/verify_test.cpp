@@ -58,6 +58,36 @@ TEST(Verify, RefusesIdsBeyondTheTable) {
   expect_error<InternalError>([&] { verify(graph); }, "every id names a value");
 }
 
+TEST(Verify, RefusesStoragesThatChangeOtherwise) {
+  const auto violates = [](const std::string& record, const std::string& rest,
+                           const std::string& message) {
+    const Graph graph = graph_of("inputs\n  %0: f32[4] primal argument 0 " + record +
+                                 "\n  %1: f32[4] primal argument 1\nnodes\n" + rest);
+    SCOPED_TRACE(record);
+    if (message.empty()) {
+      EXPECT_NO_THROW(verify(graph));
+    } else {
+      expect_error<InternalError>([&] { verify(graph); }, message);
+    }
+  };
+  const std::string fill = "  %2: f32[4] = aten::clone.default(%1)\noutputs\n  %2 mutated 0\n";
+  violates("mutates_data allocates_storage 16", fill, "");
+  violates("mutates_data allocates_storage 0", fill, "\"allocates_storage 0\"");
+  violates("mutates_data empty_storage", fill, "\"empty_storage 0\"");
+  violates("mutates_data frees_storage", fill, "\"frees_storage 0\"");
+  violates("allocates_storage 16", "outputs\n", "\"allocates_storage 16\"");
+  const std::string read = "  %2: f32[4] = aten::neg.default(%0)\noutputs\n  %2 result\n";
+  violates("frees_storage", read, "");
+  violates("empty_storage", read, "%0 has no memory in the forward");
+  const std::string view = "  %2: f32[2, 2] &0 = aten::view.default(%0, [2, 2])\n";
+  violates("empty_storage", view + "outputs\n", "");
+  violates("empty_storage",
+           view + "  %3: f32[2, 2] = aten::neg.default(%2)\noutputs\n  %3 result\n",
+           "%2 has no memory in the forward");
+  violates("empty_storage",
+           "backward\n  %2: f32[4] = aten::neg.default(%0)\noutputs\n  %2 gradient 1\n", "");
+}
+
 TEST(Verify, RefusesASecondDefinition) {
   Graph graph = graph_of(std::string(kInputs) +
                          "  %5: f32[4, 2] = aten::neg.default(%0)\n"
