@@ -284,7 +284,7 @@ TEST(DISABLED_Rank, CallsWhatCannotBeCaptured) {
   // Below the dispatcher's functional operators.
   EXPECT_THAT(
       message_of([&](const at::Tensor& x) { return c10d::all_reduce(x, "sum", group.name()); }),
-      HasSubstr("expected functional collectives inside a compiled callable, found one that "
+      HasSubstr("expected functional collectives inside a compiled callable; found one that "
                 "writes its arguments and returns a handle"));
   EXPECT_THAT(message_of([&](const at::Tensor& x) {
                 auto copy = x.clone();
