@@ -17,6 +17,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 from antegrad._C import GraphError
 
 COPY = torch.ops.aten.copy_.default
+RESIZE = torch.ops.inductor.resize_storage_bytes_.default
 # Symbolic sizes without a hint, such as those of nonzero().
 UNKNOWN_SIZE = 4096
 POLICIES = {
@@ -129,6 +130,7 @@ class JointGraph:
         self.late = self.reached_from(self.tangents) | self.reads_of_state()
         self.copies = self.copies_in_forward()
         self.written = set(self.copies) | self.written_after_forward()
+        self.freed = {node.args[0] for node in graph.nodes if node.target is RESIZE and node.args[1] == 0}
 
     def reached_from(self, nodes):
         reached = set(nodes)
@@ -233,12 +235,16 @@ class JointGraph:
         if any(user.target is operator.getitem and user.meta.get("recompute") == CheckpointPolicy.MUST_SAVE
                for user in node.users):
             policy = CheckpointPolicy.MUST_SAVE
-        if partitioners._must_be_in_forward(node):
+        if partitioners._must_be_in_forward(node) or self.reads_freed(node):
             policy = CheckpointPolicy.MUST_SAVE
         if policy is None or self.is_backward(node):
             return {}
         block = self.blocks.setdefault(node.meta.get("ac_graph_id"), len(self.blocks))
         return {"recompute": POLICIES.get(policy, "must_save"), "block": block}
+
+    def reads_freed(self, node):
+        """Whether a call reads an input whose storage the forward frees, so that the backward cannot repeat it."""
+        return not getattr(node.target, "is_view", False) and any(argument in self.freed for argument in node.all_input_nodes)
 
     def text(self):
         """The graph in JSON."""

@@ -219,3 +219,19 @@ def test_other_resizes_are_refused(kind):
     assert size(x) == size(held) == 64
     held.untyped_storage().resize_(0)  # allowed again
     assert size(held) == 0
+
+
+# AOTAutograd frees the input at the end of its forward: exp() cannot run again.
+def test_partitions_for_inductor_compute_nothing_again_from_what_is_freed():
+    def f(x):
+        y = x.exp()
+        x.untyped_storage().resize_(0)
+        return y * 2
+
+    partitioner = antegrad.inductor_partitioner()
+    x = torch.arange(8.0, requires_grad=True)
+    y = torch.compile(f, options={"custom_partitioner_fn": partitioner})(x)
+    assert size(x) == 0
+    assert "0 recomputed" in repr(partitioner.records[0])
+    y.sum().backward()
+    assert torch.allclose(x.grad, 2 * torch.arange(8.0).exp())
