@@ -25,7 +25,6 @@ std::map<std::string, std::vector<Stack>> samples(const std::string& group) {
   const auto rows = at::rand({4, 3});
   const auto strided = at::rand({3, 4}).t();
   const std::vector<int64_t> halves = {2, 2};
-  const auto scalar = at::rand({});
   const auto sum = std::string("sum");
   const std::vector<at::Tensor> both = {rows, flat};
   std::map<std::string, std::vector<Stack>> all = {
@@ -40,8 +39,7 @@ std::map<std::string, std::vector<Stack>> samples(const std::string& group) {
        {{rows, sum, group}, {flat, std::string("max"), group}, {strided, sum, group}}},
       {"_c10d_functional::all_reduce_coalesced", {{both, sum, group}}},
       {"_c10d_functional::broadcast", {{rows, 0, group}, {strided, 0, group}}},
-      {"_c10d_functional::all_gather_into_tensor",
-       {{rows, 2, group}, {flat, 2, group}, {scalar, 2, group}}},
+      {"_c10d_functional::all_gather_into_tensor", {{rows, 2, group}, {flat, 2, group}}},
       {"_c10d_functional::all_gather_into_tensor_coalesced", {{both, 2, group}}},
       {"_c10d_functional::reduce_scatter_tensor", {{rows, sum, 2, group}}},
       {"_c10d_functional::reduce_scatter_tensor_coalesced", {{both, sum, 2, group}}},
