@@ -14,6 +14,8 @@
 //   wire_mib      handed to collectives by a rank: what gathers make, what reductions take. Ours is
 //                 gather of the forward + gather of the backward + reduction, each of the padded
 //                 elements of all units.
+//   socket_mib    that the machine's loopback carries in a step for each rank, as the system counts
+//                 them: with headers, agreements and barriers, and with whatever else runs there.
 //   hidden_share  1 - (pass - local pass) / collectives. A pass is a step without the optimizer,
 //                 which has more to do when nothing is sharded; a local one is that of a group of
 //                 one rank, without collectives and without the packing around them. The
@@ -43,6 +45,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -317,6 +320,33 @@ int64_t wire_bytes_of(const Subject& subject) {
   return subject.group.stats().bytes - before;
 }
 
+/// That the loopback interface sent so far; 0 where the system does not say it.
+int64_t socket_bytes() {
+  std::ifstream in("/proc/net/dev");
+  for (std::string line; std::getline(in, line);) {
+    const auto name = line.find("lo:");
+    if (name == std::string::npos) continue;
+    constexpr int kReceived = 8;  // numbers before that of sent bytes
+    std::istringstream numbers(line.substr(name + 3));
+    int64_t number = 0;
+    for (int i = 0; i <= kReceived && numbers >> number; ++i) continue;
+    return number;
+  }
+  return 0;
+}
+
+// Of one rank, if all send as much.
+double socket_mib_of(const Subject& subject) {
+  constexpr int kSteps = 4;
+  subject.group.barrier();
+  const auto before = socket_bytes();
+  for (int i = 0; i < kSteps; ++i) subject.step();
+  synchronize(subject);
+  subject.group.barrier();
+  const auto sent = static_cast<double>(socket_bytes() - before);
+  return sent / kMiB / kSteps / subject.group.size();
+}
+
 void check_compiled(const Subject& subject) {
   AG_CHECK(subject.eager_calls() == 0, "a compiled call ran eagerly");
 }
@@ -332,7 +362,8 @@ Json measure(const Subject& subject, int steps) {
   Json found = {{"loss", loss},
                 {"step_ms", times},
                 {"peak_mib", static_cast<double>(peak) / kMiB},
-                {"wire_mib", static_cast<double>(wire_bytes_of(subject)) / kMiB}};
+                {"wire_mib", static_cast<double>(wire_bytes_of(subject)) / kMiB},
+                {"socket_mib", socket_mib_of(subject)}};
   if (subject.parts) {
     const int64_t gathered = subject.on_gpus ? sizeof(at::BFloat16) : sizeof(float);
     const auto formula = elements_of(*subject.parts) * (2 * gathered + int64_t{sizeof(float)});
@@ -516,6 +547,12 @@ void add_beside_peers(Bench& bench, const Row& row, const FoundByWay& found, con
   const auto wire = *found.at(way).median("wire_mib");
   const auto formula = *found.at(way).median("formula_mib");
   bench.add({row.name, prefix + "wire_mib", wire, "MiB", Peer{"formula", formula}, {}});
+  bench.add({row.name,
+             prefix + "socket_mib",
+             *found.at(way).median("socket_mib"),
+             "MiB",
+             Peer{"wire_mib", wire},
+             {}});
 }
 
 void add_overlap(Bench& bench, const Row& row, const Found& overlap) {
