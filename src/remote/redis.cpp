@@ -24,6 +24,34 @@ struct FreeReader {
   void operator()(redisReader* reader) const { ::redisReaderFree(reader); }
 };
 
+using Reader = std::unique_ptr<redisReader, FreeReader>;
+
+/// More elements than a list of keys has. hiredis takes memory for as many as a server announces,
+/// and looks at all of it when it lets go: seconds for a list that never comes.
+constexpr int64_t kMostElements = 1 << 20;
+
+const redisReplyObjectFunctions& usual_functions() {
+  static const redisReplyObjectFunctions usual = *Reader(::redisReaderCreate())->fn;
+  return usual;
+}
+
+template <class Count>  // int, or size_t in later versions
+void* list_of(const redisReadTask* task, Count elements) {
+  if (static_cast<int64_t>(elements) > kMostElements) return nullptr;
+  return usual_functions().createArray(task, elements);
+}
+
+Reader bounded_reader() {
+  static redisReplyObjectFunctions bounded = [] {
+    auto functions = usual_functions();
+    functions.createArray = list_of;
+    return functions;
+  }();
+  Reader reader(::redisReaderCreate());
+  reader->fn = &bounded;
+  return reader;
+}
+
 std::string text_of(const redisReply& reply) { return {reply.str, reply.len}; }
 
 RemoteFailure unexpected() { return {"it answered in another form than expected"}; }
@@ -31,7 +59,7 @@ RemoteFailure unexpected() { return {"it answered in another form than expected"
 class Connection final : public Redis {
  public:
   Connection(std::unique_ptr<Stream> stream, std::chrono::milliseconds time_limit)
-      : stream_(std::move(stream)), time_limit_(time_limit), reader_(::redisReaderCreate()) {}
+      : stream_(std::move(stream)), time_limit_(time_limit), reader_(bounded_reader()) {}
 
   std::optional<RemoteFailure> log_in(const RemoteAddress& address, const RemoteSecrets& secrets) {
     if (!secrets.password.empty()) {
@@ -127,7 +155,7 @@ class Connection final : public Redis {
 
   std::unique_ptr<Stream> stream_;
   std::chrono::milliseconds time_limit_;
-  std::unique_ptr<redisReader, FreeReader> reader_;
+  Reader reader_;
 };
 
 }  // namespace
