@@ -421,13 +421,13 @@ class CudaKernel {
   CLines out_;
 };
 
-/// Threads of a block over elements, and blocks of a GPU that are enough to fill it.
+/// Threads of a block over elements, and blocks that fill a GPU: 16 for each of 132 multiprocessors.
 constexpr int32_t kThreads = 256;
-constexpr int64_t kBlocks = 132 * 16;
+constexpr int64_t kBlocks = 2112;
 /// Of rows, that take one after the other. Those with sums have a row of memory each, which is read
-/// and written for each of their rows.
+/// and written for each of their rows: 4 for each multiprocessor.
 constexpr int64_t kBlocksOfRows = int64_t{1} << 20;
-constexpr int64_t kBlocksWithSums = 132 * 4;
+constexpr int64_t kBlocksWithSums = 528;
 
 bool is_of_block(const Buffer& buffer) { return !buffer.thread.is(0); }
 

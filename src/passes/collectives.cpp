@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -185,10 +184,9 @@ bool starts_collective(const Node& node) {
 }
 
 std::string group_of(const Node& node) {
-  for (const Attr& attr : std::views::reverse(node.args)) {
-    if (attr.is<std::string>()) return attr.as<std::string>();
-  }
-  return {};
+  const auto last = std::find_if(node.args.rbegin(), node.args.rend(),
+                                 [](const Attr& attr) { return attr.is<std::string>(); });
+  return last == node.args.rend() ? std::string() : last->as<std::string>();
 }
 
 bool has_collectives(const Graph& graph) {
