@@ -421,7 +421,7 @@ class CudaKernel {
   CLines out_;
 };
 
-/// Threads of a block over elements, and blocks that fill a GPU: 16 for each of 132 multiprocessors.
+/// Threads of a block over elements, and blocks that fill a GPU: 16 for each of its 132 processors.
 constexpr int32_t kThreads = 256;
 constexpr int64_t kBlocks = 2112;
 /// Of rows, that take one after the other. Those with sums have a row of memory each, which is read
