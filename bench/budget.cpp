@@ -8,7 +8,6 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <antegrad/antegrad.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
@@ -23,6 +22,7 @@
 
 #include "common/child.h"
 #include "common/gpt12.h"
+#include "common/gpu_memory.h"
 #include "common/harness.h"
 #include "common/measure.h"
 #include "common/models.h"
@@ -84,14 +84,7 @@ int64_t peak_bytes(const Subject& subject, Function& function) {
   if (!subject.x.is_cuda()) {
     return examples::measure_memory([&] { return function(subject.x, subject.y); }).peak_bytes;
   }
-  auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
-  const auto device = subject.x.get_device();
-  const auto allocated = [&] { return allocator->getDeviceStats(device).allocated_bytes[0]; };
-  allocator->resetPeakStats(device);
-  const auto before = allocated().current;
-  function(subject.x, subject.y).backward();
-  torch::cuda::synchronize();
-  return allocated().peak - before;
+  return gpu_peak_bytes(subject.x.get_device(), [&] { function(subject.x, subject.y).backward(); });
 }
 
 class BudgetBench {

@@ -4,7 +4,6 @@
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <antegrad/antegrad.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
@@ -13,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "common/gpu_memory.h"
 #include "common/harness.h"
 #include "common/measure.h"
 #include "common/models.h"
@@ -102,14 +102,9 @@ class CudaBench {
 
   template <class Function>
   double peak_mib(Function& function) {
-    auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
-    const auto device = subject_.x.get_device();
-    const auto allocated = [&] { return allocator->getDeviceStats(device).allocated_bytes[0]; };
     examples::clear_gradients(*subject_.module);
-    allocator->resetPeakStats(device);
-    const auto before = allocated().current;
-    step(function);
-    return static_cast<double>(allocated().peak - before) / kMiB;
+    const auto peak = gpu_peak_bytes(subject_.x.get_device(), [&] { step(function); });
+    return static_cast<double>(peak) / kMiB;
   }
 
   Bench& bench_;

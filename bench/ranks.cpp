@@ -83,10 +83,10 @@ int run_rank(bool alone, const fs::path& folder, int steps) {
     ::setenv("WORLD_SIZE", "1", 1);
   }
   const auto group = ProcessGroup::of_environment();
-  examples::Gpt model(kShardedGpt);
-  const auto sharded = shard_blocks(model, group);
+  auto model = model_of(kSmallGpt, group);
+  const auto sharded = shard_blocks(kSmallGpt, model, group);
   const auto optimizer = adamw(sharded.parameters());
-  const auto batch = batch_of(group);
+  const auto batch = batch_of(kSmallGpt, group);
   Options options;
   if (writes) options.with_dump_dir((folder / "graphs").string());
   auto step = compile(

@@ -28,7 +28,6 @@
 #include <ATen/ops/randn.h>
 #include <antegrad/antegrad.h>
 #include <antegrad/memory.h>
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <fmt/format.h>
 #include <torch/cuda.h>
@@ -54,11 +53,11 @@
 #include <vector>
 
 #include "common/child.h"
+#include "common/gpu_memory.h"
 #include "common/harness.h"
 #include "common/models.h"
 #include "common/processes.h"
 #include "common/sharded_gpt.h"
-#include "common/transformer.h"
 #include "distributed/collectives.h"
 
 namespace antegrad::bench {
@@ -72,14 +71,6 @@ constexpr int kWarmUp = 4;
 /// The word on the command line that makes this program one rank.
 constexpr const char* kRank = "--rank";
 
-/// What all of them train.
-struct Training {
-  examples::GptConfig gpt;
-  int64_t batch = 0;     // of each rank
-  bool on_gpus = false;  // each rank on one; computes in bfloat16, adds gradients up in float32
-};
-
-constexpr Training kFull{kShardedGpt, kSequencesOfRank};
 constexpr Training kQuick{{.vocabulary = 256, .layers = 2, .width = 128, .heads = 4, .context = 64},
                           2};
 /// GPT-2 medium.
@@ -100,25 +91,6 @@ struct Subject {
   std::optional<Sharded> parts = {};
 };
 
-at::Device device_of(const Training& training, const ProcessGroup& group) {
-  return training.on_gpus ? at::Device(at::kCUDA, group.local_rank()) : at::Device(at::kCPU);
-}
-
-examples::Gpt model_of(const Training& training, const ProcessGroup& group) {
-  examples::Gpt model(training.gpt);
-  model->to(device_of(training, group));
-  return model;
-}
-
-List batch_of(const Training& training, const ProcessGroup& group) {
-  const auto& gpt = training.gpt;
-  auto generator = at::make_generator<at::CPUGeneratorImpl>(group.rank() + 1);
-  const auto tokens = at::randint(gpt.vocabulary, {training.batch, gpt.context + 1}, generator)
-                          .to(device_of(training, group));
-  return {tokens.narrow(1, 0, gpt.context).contiguous(),
-          tokens.narrow(1, 1, gpt.context).contiguous()};
-}
-
 int64_t bytes_of(const List& tensors) {
   int64_t sum = 0;
   for (const auto& tensor : tensors) sum += static_cast<int64_t>(tensor.nbytes());
@@ -129,18 +101,9 @@ void clear_all(const List& parameters) {
   for (const auto& parameter : parameters) parameter.mutable_grad().reset();
 }
 
-Sharded sharded_model(const Training& training, examples::Gpt& model, const ProcessGroup& group) {
-  ShardOptions options;
-  if (training.on_gpus) options = {.gather_dtype = at::kBFloat16, .reduce_dtype = at::kFloat};
-  for (const auto& module : model->modules(/*include_self=*/false)) {
-    if (module->as<examples::TransformerBlock>() != nullptr) fully_shard(*module, group, options);
-  }
-  return fully_shard(*model, group, options);
-}
-
 Subject sharded(const Training& training, const ProcessGroup& group, bool whole) {
   auto model = model_of(training, group);
-  const auto parts = sharded_model(training, model, group);
+  const auto parts = shard_blocks(training, model, group);
   const auto parameters = parts.parameters();
   const auto optimizer = adamw(parameters);
   const auto batch = batch_of(training, group);
@@ -293,14 +256,7 @@ int64_t peak_of_step(const Subject& subject) {
   synchronize(subject);
   subject.group.barrier();
   if (subject.on_gpus) {
-    auto* const allocator = c10::getDeviceAllocator(at::kCUDA);
-    const auto device = subject.parts->parameters()[0].get_device();
-    const auto allocated = [&] { return allocator->getDeviceStats(device).allocated_bytes[0]; };
-    allocator->resetPeakStats(device);
-    const auto before = allocated().current;
-    subject.step();
-    synchronize(subject);
-    return allocated().peak - before;
+    return gpu_peak_bytes(subject.parts->parameters()[0].get_device(), [&] { subject.step(); });
   }
   const MemoryMeter meter;
   subject.step();
@@ -610,8 +566,9 @@ void run_small_layers(Bench& bench) {
 
 void run(Bench& bench) {
   run_small_layers(bench);
-  run_row(bench,
-          {"gpt@2", bench.quick() ? kQuick : kFull, 2, {"all_reduce", "fsdp2", "fsdp2_compiled"}});
+  run_row(
+      bench,
+      {"gpt@2", bench.quick() ? kQuick : kSmallGpt, 2, {"all_reduce", "fsdp2", "fsdp2_compiled"}});
   const auto gpus = static_cast<int>(torch::cuda::device_count());
   if (gpus > 1) {
     run_row(bench,

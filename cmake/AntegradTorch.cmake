@@ -55,7 +55,8 @@ if(TARGET torch_cuda)
   find_path(ANTEGRAD_NCCL_INCLUDE nccl.h HINTS "${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include")
   mark_as_advanced(ANTEGRAD_NCCL_INCLUDE)
   if(ANTEGRAD_NCCL_INCLUDE)
-    set_source_files_properties(src/torch_compat/nccl_with_cuda.cpp PROPERTIES
+    set(antegrad_nccl ON)
+    set_source_files_properties(src/torch_compat/nccl.cpp PROPERTIES
       INCLUDE_DIRECTORIES "${ANTEGRAD_NCCL_INCLUDE}")
   else()
     message(STATUS "Without process groups of GPUs: no headers of NCCL")

@@ -6,8 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <future>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "compile/compile_logs.h"
+#include "compile/kernel_code.h"
 #include "compile/kernel_proof.h"
 #include "compile/kernel_run.h"
 #include "compile/kernel_sources.h"
@@ -24,14 +23,12 @@
 #include "graph/generated_node.h"
 #include "graph/hash.h"
 #include "graph/text.h"
-#include "kernels/build.h"
 #include "kernels/proofs.h"
 #include "log/log.h"
 #include "lower/level.h"
 #include "passes/reinplace.h"
 #include "runtime/cuda_code.h"
 #include "runtime/program.h"
-#include "torch_compat/convert.h"
 
 namespace antegrad::compiler {
 namespace {
@@ -128,37 +125,7 @@ bool is_slow(const RunTimes& times, bool saves_memory) {
   return times.kernel > times.library + allowed;
 }
 
-// Code that a source became.
-using Code = std::variant<Built, std::shared_ptr<const runtime::CudaFunction>>;
-
-// By source.
-std::vector<Outcome<Code>> build_all(const KernelSources& all, const Compiler& compiler) {
-  std::vector<kernels::Source> for_cpu;
-  for (size_t i = 0; i < all.sources.size(); ++i) {
-    if (all.devices[i].kind == DeviceKind::cpu) for_cpu.push_back(all.sources[i]);
-  }
-  const auto on_gpu = [&](size_t i) {
-    return runtime::CudaFunction::make(all.sources[i].text, all.sources[i].functions.front(),
-                                       torch_compat::to_c10_device(all.devices[i]));
-  };
-  std::map<size_t, std::future<decltype(on_gpu(0))>> for_gpus;
-  for (size_t i = 0; i < all.sources.size(); ++i) {
-    if (all.devices[i].kind == DeviceKind::cpu) continue;
-    for_gpus.emplace(i, std::async(std::launch::async, on_gpu, i));
-  }
-  const auto built = kernels::build(for_cpu, compiler, {});
-  std::vector<Outcome<Code>> code;
-  const auto add = [&](const auto& outcome) {
-    code.push_back(outcome ? Outcome<Code>(*outcome) : outcome.failure());
-  };
-  for (size_t i = 0, next = 0; i < all.sources.size(); ++i) {
-    const auto known = for_gpus.find(i);
-    known == for_gpus.end() ? add(built[next++]) : add(known->second.get());
-  }
-  return code;
-}
-
-runtime::GeneratedKernel callable(const lower::GroupKernel& made, const Code& code,
+runtime::GeneratedKernel callable(const lower::GroupKernel& made, const KernelCode& code,
                                   int64_t threads) {
   const bool rows = made.kernel.space != lower::Space::elements;
   runtime::GeneratedKernel kernel{
@@ -235,7 +202,7 @@ class Attempt {
     }();
     const auto built = [&] {
       const Timer timer(phases_.build);
-      return build_all(sources, compiler_);
+      return build_code(sources, compiler_);
     }();
     for (const auto& outcome : built) {
       const auto* on_cpu = outcome ? std::get_if<Built>(&*outcome) : nullptr;

@@ -60,10 +60,9 @@ std::vector<std::string> settings_in_key(const Options& options) {
   return settings(options, names);
 }
 
-std::string hash_without_name(const Graph& joint) {
-  Graph nameless = joint;
-  nameless.name.clear();
-  return to_string(PackedGraph(nameless).hash());
+std::string hash_without_name(Graph joint) {
+  joint.name.clear();
+  return to_string(PackedGraph(joint).hash());
 }
 
 std::string key_of_plan(const Graph& joint, const Options& options, const CacheNotes& notes) {

@@ -20,6 +20,6 @@ std::string key_of_plan(const Graph& joint, const Options& options, const CacheN
 /// The options that are in keys, as settings.
 std::vector<std::string> settings_in_key(const Options& options);
 /// A graph hashes with its ids, on which plans are written, but without its name.
-std::string hash_without_name(const Graph& joint);
+std::string hash_without_name(Graph joint);
 
 }  // namespace antegrad::compiler

@@ -31,7 +31,8 @@ std::string number_text(DType type, uint64_t bits) {
   }
 }
 
-/// The operator of C for operations that are one.
+}  // namespace
+
 std::string_view c_operator(Op op) {
   switch (op) {
     case Op::add: return "+";
@@ -52,8 +53,6 @@ std::string_view c_operator(Op op) {
     default: return "";
   }
 }
-
-}  // namespace
 
 std::string CCode::address(const Buffer& buffer, size_t count) const {
   std::string place = "b_" + buffer.name;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -15,6 +16,9 @@
 #include "lower/kernel.h"
 
 namespace antegrad::lower {
+
+/// The operator of C for operations that are one; empty for others.
+std::string_view c_operator(Op op);
 
 /// Lines of C, indented by depth.
 class CLines {

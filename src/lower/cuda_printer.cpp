@@ -359,11 +359,9 @@ class CudaKernel {
   static std::string operation(Op op, DType type, const std::vector<std::string>& operands) {
     const std::string& a = operands[0];
     const std::string& b = operands.size() > 1 ? operands[1] : a;
-    if (const std::string_view sign = sign_of(op); !sign.empty()) {
-      return fmt::format("{} {} {}", a, sign, b);
-    }
+    if (row_of(op).compares) return fmt::format("{} {} {}", a, c_operator(op), b);
     if (type == DType::boolean) {
-      return op == Op::bit_not ? "!" + a : fmt::format("{} {} {}", a, bit_sign_of(op), b);
+      return op == Op::bit_not ? "!" + a : fmt::format("{} {} {}", a, c_operator(op), b);
     }
     if (is_floating(type)) {
       std::string arguments;
@@ -390,23 +388,7 @@ class CudaKernel {
                            unsigned_type(type), b, bits);
       case Op::shr:
         return fmt::format("({0})({1} >> (({2}){3} & {4}))", here, a, unsigned_type(type), b, bits);
-      default: return fmt::format("({})({} {} {})", here, a, bit_sign_of(op), b);
-    }
-  }
-
-  static std::string_view bit_sign_of(Op op) {
-    return op == Op::bit_and ? "&" : op == Op::bit_or ? "|" : "^";
-  }
-
-  static std::string_view sign_of(Op op) {
-    switch (op) {
-      case Op::eq: return "==";
-      case Op::ne: return "!=";
-      case Op::lt: return "<";
-      case Op::le: return "<=";
-      case Op::gt: return ">";
-      case Op::ge: return ">=";
-      default: return "";
+      default: return fmt::format("({})({} {} {})", here, a, c_operator(op), b);
     }
   }
 

@@ -55,18 +55,13 @@ List sums_of_rank(Model& model, const Case& one, int rank, int step) {
   List sums(model->parameters().size());
   for (int index = 0; index < kMicroBatches; ++index) {
     Model used;
-    {
-      const at::NoGradGuard no_grad;
-      for (size_t i = 0; i < sums.size(); ++i) {
-        used->parameters()[i].copy_(model->parameters()[i]);
-      }
-    }
+    copy_values(model, used);
     if (one.shard.gather_dtype) used->to(*one.shard.gather_dtype);
     const auto batch = micro_batch(rank, step, index);
     loss_of(used, batch.tokens, batch.targets).backward();
+    const auto gradients = gradients_of(used);
     for (size_t i = 0; i < sums.size(); ++i) {
-      const auto gradient = used->parameters()[i].grad().to(at::kFloat);
-      sums[i] = sums[i].defined() ? sums[i] + gradient : gradient;
+      sums[i] = sums[i].defined() ? sums[i] + gradients[i] : gradients[i];
     }
   }
   return sums;
@@ -85,7 +80,7 @@ List expected(const Case& one, int ranks) {
     for (size_t i = 0; i < parameters.size(); ++i) {
       List all;
       for (const auto& sums : of_ranks) all.push_back(sums[i]);
-      parameters[i].mutable_grad() = ranks == 1 ? all[0] : at::stack(all).sum(0).mul(1.0 / ranks);
+      parameters[i].mutable_grad() = mean_of(all);
     }
     optimizer.step();
   }
@@ -167,12 +162,7 @@ TEST(DISABLED_Rank, Accumulates) {
 
   std::optional<Sharded::Unsharded> full;
   if (sharded) full.emplace(sharded->unsharded());
-  const auto found = model->parameters();
-  ASSERT_EQ(found.size(), wanted.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(at::equal(found[i], wanted[i]))
-        << "parameter " << i << " differs by " << (found[i] - wanted[i]).abs().max().item<double>();
-  }
+  expect_bits(model, wanted);
 }
 
 class Accumulation : public ::testing::TestWithParam<std::tuple<int, std::string>> {};
@@ -182,18 +172,10 @@ TEST_P(Accumulation, HasTheBitsOfLibtorchAlone) {
   expect_on_ranks("DISABLED_Rank.Accumulates", ranks, {{"ANTEGRAD_SHARDED_CASE", name}});
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> names;
-  for (const auto& [name, one] : cases()) names.push_back(name);
-  return names;
-}
-
 INSTANTIATE_TEST_SUITE_P(Ranks, Accumulation,
-                         ::testing::Combine(::testing::Values(1, 2), ::testing::ValuesIn(names())),
-                         [](const auto& info) {
-                           return std::get<1>(info.param) + "_on_" +
-                                  std::to_string(std::get<0>(info.param));
-                         });
+                         ::testing::Combine(::testing::Values(1, 2),
+                                            ::testing::ValuesIn(names_of(cases()))),
+                         CaseOnRanks());
 
 // --- one rank ------------------------------------------------------------------------------------
 

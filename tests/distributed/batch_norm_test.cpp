@@ -187,18 +187,10 @@ TEST_P(Normalisation, IsThatOfOneProcessWithAllBatches) {
                   {{"ANTEGRAD_SHARDED_CASE", name}});
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> names;
-  for (const auto& [name, one] : cases()) names.push_back(name);
-  return names;
-}
-
 INSTANTIATE_TEST_SUITE_P(Ranks, Normalisation,
-                         ::testing::Combine(::testing::Values(2, 4), ::testing::ValuesIn(names())),
-                         [](const auto& info) {
-                           return std::get<1>(info.param) + "_on_" +
-                                  std::to_string(std::get<0>(info.param));
-                         });
+                         ::testing::Combine(::testing::Values(2, 4),
+                                            ::testing::ValuesIn(names_of(cases()))),
+                         CaseOnRanks());
 
 // --- one layer: gradients of inputs, batches of different sizes, mixed precision
 // ----------------------------------------------------------------------------------
@@ -279,16 +271,6 @@ TEST(SynchronisedBatchNorm, HasTheFormulasOfPyTorch) {
 
 // --- when it applies, and what is refused
 // -------------------------------------------------------------------------
-
-template <class Kind, class Run>
-std::string message_of(Run run) {
-  try {
-    run();
-  } catch (const Kind& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(DISABLED_Rank, SynchronisesForATime) {
   const auto world = ProcessGroup::of_environment({.timeout = std::chrono::seconds(5)});

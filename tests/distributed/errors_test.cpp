@@ -16,17 +16,6 @@ using ::testing::AnyOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// The error that `run` throws; its text empty if none.
-template <class Kind, class Run>
-std::string message_of(Run run) {
-  try {
-    run();
-  } catch (const Kind& error) {
-    return error.what();
-  }
-  return "";
-}
-
 struct Training {
   explicit Training(const ProcessGroup& group, int64_t blocks = 2, const Options& options = {})
       : model(blocks),

@@ -235,13 +235,7 @@ TEST_P(Functional, AreAsInEagerMode) {
   expect_on_ranks("DISABLED_Rank.CallsCollectives", 2, {{"ANTEGRAD_COLLECTIVE", GetParam()}});
 }
 
-std::vector<std::string> names_of_cases() {
-  std::vector<std::string> names;
-  for (const auto& [name, one] : cases()) names.push_back(name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Collectives, Functional, ::testing::ValuesIn(names_of_cases()),
+INSTANTIATE_TEST_SUITE_P(Collectives, Functional, ::testing::ValuesIn(names_of(cases())),
                          [](const auto& info) { return info.param; });
 
 TEST(DISABLED_Rank, CallsOtherCollectives) {

@@ -46,22 +46,13 @@ const std::map<std::string, Case>& cases() {
 
 const Case& case_here() { return cases().at(std::getenv("ANTEGRAD_SHARDED_CASE")); }
 
-List gradients_of(Model& model, const Case& one, int rank, int step) {
+List gradients_of_rank(Model& model, const Case& one, int rank, int step) {
   Model used;
-  {
-    const at::NoGradGuard no_grad;
-    for (size_t i = 0; i < model->parameters().size(); ++i) {
-      used->parameters()[i].copy_(model->parameters()[i]);
-    }
-  }
+  copy_values(model, used);
   if (one.shard.gather_dtype) used->to(*one.shard.gather_dtype);
   const auto batch = batch_of(rank, step);
   loss_of(used, batch.tokens, batch.targets).backward();
-  List gradients;
-  for (const auto& parameter : used->parameters()) {
-    gradients.push_back(parameter.grad().to(at::kFloat));
-  }
-  return gradients;
+  return gradients_of(used);
 }
 
 // By libtorch alone: the sums of groups, in the order of their ranks, added up in the order of the
@@ -74,7 +65,7 @@ List expected(const Case& one, int steps) {
   for (int step = 0; step < steps; ++step) {
     std::vector<List> of_ranks;
     for (int rank = 0; rank < kRanks; ++rank) {
-      of_ranks.push_back(gradients_of(model, one, rank, step));
+      of_ranks.push_back(gradients_of_rank(model, one, rank, step));
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
       List sums;
@@ -94,13 +85,7 @@ List expected(const Case& one, int steps) {
 
 void expect_parameters(const Model& model, const Sharded& sharded, const List& wanted) {
   const auto full = sharded.unsharded();
-  const at::NoGradGuard no_grad;
-  const auto found = model->parameters();
-  ASSERT_EQ(found.size(), wanted.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(at::equal(found[i], wanted[i]))
-        << "parameter " << i << " differs by " << (found[i] - wanted[i]).abs().max().item<double>();
-  }
+  expect_bits(model, wanted);
 }
 
 ProcessGroup::Split groups() {
@@ -168,13 +153,7 @@ TEST_P(Hybrid, HasTheBitsOfSumsWithinAndThenAcross) {
                   {{"ANTEGRAD_SHARDED_CASE", GetParam()}});
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> names;
-  for (const auto& [name, one] : cases()) names.push_back(name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Of, Hybrid, ::testing::ValuesIn(names()),
+INSTANTIATE_TEST_SUITE_P(Of, Hybrid, ::testing::ValuesIn(names_of(cases())),
                          [](const auto& info) { return info.param; });
 
 // --- checkpoints
@@ -243,31 +222,23 @@ TEST(HybridCheckpoint, IsWrittenByOneReplicaAndReadByAnyNumberOfRanks) {
 // --- errors
 // ----------------------------------------------------------------------------------------
 
-template <class Run>
-std::string message_of(Run run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 TEST(DISABLED_Rank, SplitsInVain) {
   const auto world = ProcessGroup::of_environment({.timeout = seconds(5)});
-  EXPECT_THAT(message_of([&] { world.split(3); }), HasSubstr("divides the 4 ranks"));
-  EXPECT_THAT(message_of([&] { world.split(0); }), HasSubstr("divides the 4 ranks"));
+  EXPECT_THAT(message_of<Error>([&] { world.split(3); }), HasSubstr("divides the 4 ranks"));
+  EXPECT_THAT(message_of<Error>([&] { world.split(0); }), HasSubstr("divides the 4 ranks"));
   const auto first = world.split(2), second = first.within.split(1);
   EXPECT_NE(first.within.name(), second.across.name());
   EXPECT_EQ(second.across.mean(world.rank()), first.within.mean(world.rank()));
   // Replicas that do not hold the same parts.
   torch::nn::Linear model(3, 3);
-  EXPECT_THAT(message_of([&] { fully_shard(*model, first.within, {.replicas = first.within}); }),
-              HasSubstr("in its group"));
+  EXPECT_THAT(
+      message_of<Error>([&] { fully_shard(*model, first.within, {.replicas = first.within}); }),
+      HasSubstr("in its group"));
   EXPECT_TRUE(model->weight.sum().isfinite().item<bool>());
   fully_shard(*model, first.within, {.replicas = first.across});
   torch::nn::Sequential more(model, torch::nn::Linear(3, 3));
-  EXPECT_THAT(message_of([&] { fully_shard(*more, world); }), HasSubstr("sharded over others"));
+  EXPECT_THAT(message_of<Error>([&] { fully_shard(*more, world); }),
+              HasSubstr("sharded over others"));
   // Ranks are named as in the group that was split.
   torch::nn::Linear other(3, world.rank() % 2 == 0 ? 3 : 4);
   try {

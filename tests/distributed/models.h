@@ -60,4 +60,13 @@ at::Tensor loss_of(Model& model, const at::Tensor& tokens, const at::Tensor& tar
 /// A unit for each block, and one for the rest.
 Sharded shard_blocks(Model& model, const ProcessGroup& group, const ShardOptions& options = {});
 
+/// Of all parameters.
+void copy_values(Model& from, Model& to);
+/// Of all parameters, in float32; undefined where there is none.
+std::vector<at::Tensor> gradients_of(const Model& model);
+/// The mean over ranks as they compute it: sums in their order.
+at::Tensor mean_of(const std::vector<at::Tensor>& of_ranks);
+/// Expects that all parameters have these bits.
+void expect_bits(const Model& model, const std::vector<at::Tensor>& wanted);
+
 }  // namespace antegrad::testing

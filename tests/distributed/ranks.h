@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/folder.h"
@@ -51,5 +52,32 @@ class Ranks {
 /// Runs the test on so many ranks, and expects that it passes on each.
 void expect_on_ranks(const std::string& test, int count,
                      const Ranks::Environment& environment = {});
+
+/// The names of cases, for ::testing::ValuesIn().
+template <class Case>
+std::vector<std::string> names_of(const std::map<std::string, Case>& cases) {
+  std::vector<std::string> names;
+  for (const auto& [name, one] : cases) names.push_back(name);
+  return names;
+}
+
+/// Names tests whose parameters are a number of ranks and the name of a case: "usual_on_2".
+struct CaseOnRanks {
+  template <class Info>
+  std::string operator()(const Info& info) const {
+    return std::get<1>(info.param) + "_on_" + std::to_string(std::get<0>(info.param));
+  }
+};
+
+/// What the error says that `run` throws; empty if it throws none of this kind.
+template <class Kind, class Run>
+std::string message_of(Run run) {
+  try {
+    run();
+  } catch (const Kind& error) {
+    return error.what();
+  }
+  return "";
+}
 
 }  // namespace antegrad::testing

@@ -86,25 +86,15 @@ Model model_of(const Case& one, at::Device device) {
 void seed(int rank, int step) { at::manual_seed(100 * step + rank); }
 
 // The gradients of one rank, by libtorch alone.
-List gradients_of(Model& model, const Case& one, int rank, int step) {
+List gradients_of_rank(Model& model, const Case& one, int rank, int step) {
   const auto device = model->embedding->weight.device();
   const auto batch = batch_of(rank, step).to(device);
   auto used = model_of(one, device);
-  {
-    const at::NoGradGuard no_grad;
-    const auto values = model->parameters();
-    const auto parameters = used->parameters();
-    for (size_t i = 0; i < values.size(); ++i) parameters[i].copy_(values[i]);
-  }
+  copy_values(model, used);
   if (one.shard.gather_dtype) used->to(*one.shard.gather_dtype);
   seed(rank, step);
   loss_of(used, batch.tokens, batch.targets).backward();
-  List gradients;
-  for (const auto& parameter : used->parameters()) {
-    const auto& gradient = parameter.grad();
-    gradients.push_back(gradient.defined() ? gradient.to(at::kFloat) : at::Tensor());
-  }
-  return gradients;
+  return gradients_of(used);
 }
 
 List expected(const Case& one, int ranks, at::Device device) {
@@ -115,13 +105,13 @@ List expected(const Case& one, int ranks, at::Device device) {
   for (int step = 0; step < kSteps; ++step) {
     std::vector<List> of_ranks;
     for (int rank = 0; rank < ranks; ++rank) {
-      of_ranks.push_back(gradients_of(model, one, rank, step));
+      of_ranks.push_back(gradients_of_rank(model, one, rank, step));
     }
     for (size_t i = 0; i < parameters.size(); ++i) {
       if (!of_ranks[0][i].defined()) continue;
       List all;
       for (const auto& gradients : of_ranks) all.push_back(gradients[i]);
-      parameters[i].mutable_grad() = ranks == 1 ? all[0] : at::stack(all).sum(0).mul(1.0 / ranks);
+      parameters[i].mutable_grad() = mean_of(all);
     }
     optimizer.step();
   }
@@ -186,13 +176,7 @@ TEST(DISABLED_Rank, Trains) {
   EXPECT_EQ(report.compiled_calls, kSteps);
   std::optional<Sharded::Unsharded> full;
   if (sharded) full.emplace(sharded->unsharded());
-  const at::NoGradGuard no_grad;
-  const auto found = model->parameters();
-  ASSERT_EQ(found.size(), wanted.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_TRUE(at::equal(found[i], wanted[i]))
-        << "parameter " << i << " differs by " << (found[i] - wanted[i]).abs().max().item<double>();
-  }
+  expect_bits(model, wanted);
 }
 
 class Sharding : public ::testing::TestWithParam<std::tuple<int, std::string>> {};
@@ -211,20 +195,13 @@ TEST_P(ShardingOnGpus, HasTheBitsOfLibtorchAlone) {
                   {{"ANTEGRAD_SHARDED_CASE", GetParam()}, {"ANTEGRAD_SHARDED_ON_GPUS", "1"}});
 }
 
-std::vector<std::string> names() {
-  std::vector<std::string> names;
-  for (const auto& [name, one] : cases()) names.push_back(name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Gpus, ShardingOnGpus, ::testing::ValuesIn(names()),
+INSTANTIATE_TEST_SUITE_P(Gpus, ShardingOnGpus, ::testing::ValuesIn(names_of(cases())),
                          [](const auto& info) { return info.param; });
 
-INSTANTIATE_TEST_SUITE_P(
-    Ranks, Sharding, ::testing::Combine(::testing::Values(1, 2, 4), ::testing::ValuesIn(names())),
-    [](const auto& info) {
-      return std::get<1>(info.param) + "_on_" + std::to_string(std::get<0>(info.param));
-    });
+INSTANTIATE_TEST_SUITE_P(Ranks, Sharding,
+                         ::testing::Combine(::testing::Values(1, 2, 4),
+                                            ::testing::ValuesIn(names_of(cases()))),
+                         CaseOnRanks());
 
 }  // namespace
 }  // namespace antegrad::testing::sharded_training_test

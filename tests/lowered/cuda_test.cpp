@@ -24,13 +24,12 @@ Options close() {
       .with_keep_slow_kernels(true);
 }
 
-class OnGpu : public ::testing::Test {
+class LoweredOnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
   }
 };
-using LoweredOnGpu = OnGpu;
 
 using Callable = std::function<at::Tensor(const List&)>;
 

@@ -4,51 +4,26 @@
 /// Runs CUDA code of kernels on the CPU, thread by thread: what it computes, without a GPU. Blocks
 /// over rows have one thread, so that barriers have nothing to do.
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <iterator>
-#include <span>
 #include <string>
 
 #include "lower/cuda_printer.h"
-#include "support/folder.h"
 #include "support/kernels.h"
 
 namespace antegrad::testing {
 
 /// A loaded library of one kernel.
-class EmulatedCudaKernel {
+class EmulatedCudaKernel : public LoadedSource {
  public:
-  explicit EmulatedCudaKernel(const lower::Kernel& kernel) {
-    const std::string source = folder_ / "kernel.cpp";
-    const std::string library = folder_ / "kernel.so";
-    std::ofstream(source) << kBefore << with_single_warps(lower::cuda_source(kernel))
-                          << after(kernel);
-    const std::string command = fmt::format(
-        "c++ -std=c++20 -O1 -w -ffp-contract=off -fno-strict-aliasing -shared -fPIC -o {} {} 2> {}",
-        library, source, folder_ / "log");
-    if (std::system(command.c_str()) != 0) {  // NOLINT
-      std::ifstream log(folder_ / "log");
-      error_ = std::string(std::istreambuf_iterator<char>(log), {});
-      return;
-    }
-    handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle_ == nullptr) error_ = dlerror();
+  explicit EmulatedCudaKernel(const lower::Kernel& kernel)
+      : LoadedSource("kernel.cpp",
+                     kBefore + with_single_warps(lower::cuda_source(kernel)) + after(kernel),
+                     "c++ -std=c++20 -O1 -w -ffp-contract=off -fno-strict-aliasing -shared -fPIC") {
   }
-  ~EmulatedCudaKernel() {
-    if (handle_ != nullptr) dlclose(handle_);
-  }
-  EmulatedCudaKernel(const EmulatedCudaKernel&) = delete;
-  EmulatedCudaKernel& operator=(const EmulatedCudaKernel&) = delete;
 
-  const std::string& error() const { return error_; }
   /// Does all of the kernel in the call of the last thread, nothing in others.
-  KernelFunction function() const {
-    return reinterpret_cast<KernelFunction>(dlsym(handle_, "emulated"));
-  }
+  KernelFunction function() const { return LoadedSource::function("emulated"); }
 
  private:
   static std::string with_single_warps(std::string source) {
@@ -101,10 +76,6 @@ static double __ddiv_rn(double a, double b) { return a / b; }
 static double __fma_rn(double a, double b, double c) { return std::fma(a, b, c); }
 static double __dsqrt_rn(double a) { return std::sqrt(a); }
 )";
-
-  TemporaryFolder folder_;
-  void* handle_ = nullptr;
-  std::string error_;
 };
 
 }  // namespace antegrad::testing

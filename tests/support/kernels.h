@@ -49,19 +49,16 @@ inline bool has_compiler() {
 
 using KernelFunction = void (*)(char* const*, const int64_t*, int64_t, int64_t, int64_t);
 
-/// A loaded library of kernels, of one C file.
-class CompiledKernels {
+/// A shared library of one file, compiled and loaded.
+class LoadedSource {
  public:
-  CompiledKernels(std::span<const lower::Kernel> kernels, lower::Capability capability) {
-    const lower::CTarget& target = lower::c_target(capability);
-    const std::string source = folder_ / "kernels.c";
-    std::ofstream(source) << lower::c_source(kernels, target);
-    const std::string library = folder_ / "kernels.so";
-    auto flags = kernels::flags_of(capability, kernels::Numerics::exact);
-    // Where the tests are instrumented, generated code is, too.
-    if (kSanitized) flags.insert(flags.end(), {"-g", "-fsanitize=address,undefined"});
-    const std::string command = fmt::format("cc {} -o {} {} -lm -lgcc 2> {}", fmt::join(flags, " "),
-                                            library, source, folder_ / "log");
+  /// `compiler`: the command with its flags. `libraries`: what follows the file.
+  LoadedSource(const std::string& file, const std::string& text, const std::string& compiler,
+               const std::string& libraries = "") {
+    const std::string source = folder_ / file, library = folder_ / "library.so";
+    std::ofstream(source) << text;
+    const std::string command =
+        fmt::format("{} -o {} {} {} 2> {}", compiler, library, source, libraries, folder_ / "log");
     if (std::system(command.c_str()) != 0) {  // NOLINT
       std::ifstream log(folder_ / "log");
       error_ = std::string(std::istreambuf_iterator<char>(log), {});
@@ -70,11 +67,11 @@ class CompiledKernels {
     handle_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ == nullptr) error_ = dlerror();
   }
-  ~CompiledKernels() {
+  ~LoadedSource() {
     if (handle_ != nullptr) dlclose(handle_);
   }
-  CompiledKernels(const CompiledKernels&) = delete;
-  CompiledKernels& operator=(const CompiledKernels&) = delete;
+  LoadedSource(const LoadedSource&) = delete;
+  LoadedSource& operator=(const LoadedSource&) = delete;
 
   const std::string& error() const { return error_; }
   KernelFunction function(const std::string& name) const {
@@ -85,6 +82,22 @@ class CompiledKernels {
   TemporaryFolder folder_;
   void* handle_ = nullptr;
   std::string error_;
+};
+
+/// A loaded library of kernels, of one C file.
+class CompiledKernels : public LoadedSource {
+ public:
+  CompiledKernels(std::span<const lower::Kernel> kernels, lower::Capability capability)
+      : LoadedSource("kernels.c", lower::c_source(kernels, lower::c_target(capability)),
+                     "cc " + flags_for(capability), "-lm -lgcc") {}
+
+ private:
+  static std::string flags_for(lower::Capability capability) {
+    auto flags = kernels::flags_of(capability, kernels::Numerics::exact);
+    // Where the tests are instrumented, generated code is, too.
+    if (kSanitized) flags.insert(flags.end(), {"-g", "-fsanitize=address,undefined"});
+    return fmt::format("{}", fmt::join(flags, " "));
+  }
 };
 
 /// Random bits of an element; every eighth is special: zeros, infinities, NaNs, denormals.

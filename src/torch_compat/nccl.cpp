@@ -1,7 +1,5 @@
 #include "torch_compat/nccl.h"
 
-#if __has_include(<nccl.h>)
-
 #include <ATen/cuda/CUDAContext.h>
 
 #define USE_C10D_NCCL  // libtorch with CUDA has it; its package does not say so
@@ -36,17 +34,3 @@ c10::intrusive_ptr<c10d::Backend> nccl_backend(const c10::intrusive_ptr<c10d::St
 }
 
 }  // namespace antegrad::torch_compat
-
-#else
-
-namespace antegrad::torch_compat {
-
-c10::intrusive_ptr<c10d::Backend> nccl_backend(const c10::intrusive_ptr<c10d::Store>& /*store*/,
-                                               int /*rank*/, int /*size*/,
-                                               std::chrono::milliseconds /*timeout*/) {
-  return nullptr;
-}
-
-}  // namespace antegrad::torch_compat
-
-#endif

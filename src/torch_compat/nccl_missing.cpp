@@ -1,3 +1,5 @@
+// Where libtorch has no CUDA, or NCCL's headers were not found.
+
 #include "torch_compat/nccl.h"
 
 namespace antegrad::torch_compat {
