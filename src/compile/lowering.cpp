@@ -78,9 +78,12 @@ std::string why_none(const LoweringRules& rules, const lower::EagerCpu& cpu) {
   return rules.lowering == Lowering::exact ? lower::why_not_exact(cpu.capability) : "";
 }
 
-// Another library's products have other roundings.
-bool chooses_products(const LoweringRules& rules, const lower::EagerCpu& cpu) {
-  return rules.lowering == Lowering::close && cpu.onednn != lower::OneDnn::off;
+// Other products have other roundings. Nothing at the level exact.
+std::optional<ProductRules> product_rules(const LoweringRules& rules, const lower::EagerCpu& cpu) {
+  if (rules.lowering != Lowering::close) return std::nullopt;
+  return ProductRules{.threads = cpu.threads,
+                      .copies = rules.copied_products,
+                      .on_cpu = cpu.onednn != lower::OneDnn::off};
 }
 
 // The run, for the verdict that it is slow, with which who keeps slow kernels does not agree.
@@ -401,8 +404,8 @@ lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& ru
   if (rules.lowering == Lowering::off || !compiler_for_kernels()) return {std::move(graph)};
   const auto cpu = eager_cpu(rules.lowering);
   if (!cpu || !why_none(rules, *cpu).empty()) return {std::move(graph)};
-  if (chooses_products(rules, *cpu)) {
-    graph = with_known_products(std::move(graph), cpu->threads, rules.copied_products);
+  if (const auto products = product_rules(rules, *cpu)) {
+    graph = with_known_products(std::move(graph), *products);
   }
   const auto objections = known_objections(graph, rules, cpu->threads);
   return lower::kernel_graph(graph, *cpu, objections, level_of(rules.lowering), lone_nodes(rules));
@@ -430,9 +433,8 @@ LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const Lower
   }
   InventedData data;
   OtherProducts products{std::move(graph)};
-  if (chooses_products(rules, *cpu)) {
-    products =
-        with_other_products(std::move(products.graph), cpu->threads, rules.copied_products, data);
+  if (const auto choices = product_rules(rules, *cpu)) {
+    products = with_other_products(std::move(products.graph), *choices, data);
   }
   lower::MadeKernels made;
   Libraries libraries;

@@ -17,7 +17,10 @@
 #include "log/log.h"
 #include "lower/kernel_graph.h"
 #include "lower/products.h"
+#include "passes/reinplace.h"
+#include "runtime/cuda_code.h"
 #include "runtime/program.h"
+#include "torch_compat/convert.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::compiler {
@@ -46,16 +49,23 @@ std::vector<at::Tensor> invented(const lower::OtherCall& call, InventedData& dat
   return tensors;
 }
 
-// Of one node: libtorch's call, and the other one.
+std::string machine_of(c10::Device device) {
+  return device.is_cpu() ? this_machine() : runtime::cuda_code_maker(device);
+}
+
+// libtorch's calls, and the other one.
 class Choice {
  public:
-  Choice(const Graph& graph, const Node& node, lower::OtherCall other, int64_t threads)
-      : library_(lower::call_alone(graph, node)),
-        other_(std::move(other)),
-        key_(hash_of_bytes(fmt::format("{} by {}, compared {}, threads {} {}", to_text(library_),
-                                       other_.library, kComparison, threads, this_machine()))) {}
+  Choice(lower::OtherCall other, int64_t threads)
+      : other_(std::move(other)),
+        device_(torch_compat::to_c10_device(
+            other_.graph.value(other_.graph.outputs.front().value).meta.device)),
+        key_(hash_of_bytes(fmt::format("{} by {}, compared {}, threads {} {}",
+                                       to_text(other_.library), other_.by, kComparison, threads,
+                                       machine_of(device_)))) {}
 
   const lower::OtherCall& other() const { return other_; }
+  bool on_cpu() const { return device_.is_cpu(); }
   std::optional<kernels::RunTimes> known() const {
     auto& verdicts = KernelVerdicts::of_process();
     const bool refused = verdicts.disproven(key_) || !verdicts.against(key_).empty();
@@ -75,8 +85,9 @@ class Choice {
       verdicts.note_disproof(key_);
     } catch (const std::exception& error) {
       // Another process may find the memory, or the library.
-      log(Log::kernels,
-          [&] { return fmt::format("{} by {}: {}", library_.name, other_.library, error.what()); });
+      log(Log::kernels, [&] {
+        return fmt::format("{} by {}: {}", other_.library.name, other_.by, error.what());
+      });
       verdicts.refuse(key_, error.what());
     }
     return {};
@@ -87,14 +98,15 @@ class Choice {
   std::optional<kernels::RunTimes> tried(InventedData& data) const {
     const BelowAutograd guard;
     const ops::AttrTables none;
-    const runtime::Program library(library_, none), other(other_.graph, none);
+    const runtime::Program library(reinplace(other_.library), none), other(other_.graph, none);
     const auto inputs = invented(other_, data);
     auto times = KernelVerdicts::of_process().invented();
     if (!times) {
-      times = timed_in_turns([] {}, [&] { other.run(inputs); }, [&] { library.run(inputs); });
+      times =
+          timed_in_turns([] {}, [&] { other.run(inputs); }, [&] { library.run(inputs); }, device_);
     }
     if (!is_faster(*times)) return times;
-    const runtime::Program in_float64(lower::in_float64(library_), none);
+    const runtime::Program in_float64(lower::in_float64(other_.library), none);
     const auto found = other.run(inputs), expected = library.run(inputs);
     const auto exact = in_float64.run(widened(inputs));
     std::string reason;
@@ -105,42 +117,51 @@ class Choice {
     }
     if (reason.empty()) return times;
     log(Log::kernels,
-        [&] { return fmt::format("{} by {}: {}", library_.name, other_.library, reason); });
+        [&] { return fmt::format("{} by {}: {}", other_.library.name, other_.by, reason); });
     return std::nullopt;
   }
 
-  const Graph library_;
   const lower::OtherCall other_;
+  const c10::Device device_;
   const Hash128 key_;
 };
 
-// The nodes of `other` in place of the one at `position`. Returns the position of the last one.
-size_t replace(Graph& graph, size_t position, const Graph& other) {
-  const Node node = graph.nodes[position];
+// Puts the other call in the place of its nodes. Returns the position of the first that is new.
+int32_t replace(Graph& graph, const lower::OtherCall& other) {
+  const int32_t end = other.nodes.back();
+  const Node node = graph.nodes[end];
   int32_t next_id = next_node_id(graph);
-  const auto made = splice(graph, position, other, node.inputs, node.phase, next_id);
-  const size_t last = position + other.nodes.size() - 1;
-  auto& call = graph.nodes[last];
+  splice(graph, end, other.graph, other.inputs, node.phase, next_id);
+  const auto made = static_cast<int32_t>(other.graph.nodes.size());
+  auto& call = graph.nodes[end + made - 1];
   call.outputs = node.outputs;
   call.id = node.id;
   call.block = node.block;
   call.recompute = node.recompute;
-  graph.nodes.erase(graph.nodes.begin() + static_cast<std::ptrdiff_t>(last + 1));
-  return last;
+  graph.nodes.erase(graph.nodes.begin() + end + made);
+  for (size_t i = other.nodes.size() - 1; i-- > 0;) {
+    graph.nodes.erase(graph.nodes.begin() + other.nodes[i]);
+  }
+  return end - static_cast<int32_t>(other.nodes.size() - 1);
 }
 
-// `times_of`: of a choice; a kernel that is not faster is left out.
+// `times_of`: of a choice; a kernel that is not faster is left out. `replaced` is called from the
+// last node to the first.
 template <class TimesOf, class Replaced>
-Graph with_products(Graph graph, int64_t threads, bool copies, const TimesOf& times_of,
+Graph with_products(Graph graph, const ProductRules& rules, const TimesOf& times_of,
                     const Replaced& replaced) {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    auto other = lower::other_call(graph, graph.nodes[i]);
-    if (!other || (other->copies && !copies)) continue;
-    const Choice choice(graph, graph.nodes[i], std::move(*other), threads);
-    const kernels::RunTimes times = times_of(choice);
-    if (times.library == 0 || !is_faster(times)) continue;
-    replaced(graph.nodes[i], choice.other(), times);
-    i = replace(graph, i, choice.other().graph);
+  const lower::StorageReaders readers(graph);
+  // What stands before a node is as it was.
+  for (auto i = static_cast<int32_t>(graph.nodes.size()); i-- > 0;) {
+    for (auto& other : lower::other_calls(graph, readers, i)) {
+      const Choice choice(std::move(other), rules.threads);
+      if ((choice.other().copies && !rules.copies) || (choice.on_cpu() && !rules.on_cpu)) continue;
+      const kernels::RunTimes times = times_of(choice);
+      if (times.library == 0 || !is_faster(times)) continue;
+      replaced(graph.nodes[i], choice.other(), times);
+      i = replace(graph, choice.other());
+      break;
+    }
   }
   return graph;
 }
@@ -149,27 +170,27 @@ ProductReport report_of(const Node& node, const lower::OtherCall& other,
                         const kernels::RunTimes& times) {
   return {.product = other.what,
           .phase = node.phase == Phase::forward ? "forward" : "backward",
-          .library = std::string(other.library),
+          .library = std::string(other.by),
           .microseconds = static_cast<double>(times.kernel) / 1e3,
           .library_microseconds = static_cast<double>(times.library) / 1e3};
 }
 
 }  // namespace
 
-OtherProducts with_other_products(Graph graph, int64_t threads, bool copies, InventedData& data) {
+OtherProducts with_other_products(Graph graph, const ProductRules& rules, InventedData& data) {
   OtherProducts found;
   found.graph = with_products(
-      std::move(graph), threads, copies,
-      [&](const Choice& choice) { return choice.measured(data); },
+      std::move(graph), rules, [&](const Choice& choice) { return choice.measured(data); },
       [&](const Node& node, const lower::OtherCall& other, const kernels::RunTimes& times) {
         found.reports.push_back(report_of(node, other, times));
       });
+  std::ranges::reverse(found.reports);
   return found;
 }
 
-Graph with_known_products(Graph graph, int64_t threads, bool copies) {
+Graph with_known_products(Graph graph, const ProductRules& rules) {
   return with_products(
-      std::move(graph), threads, copies,
+      std::move(graph), rules,
       [](const Choice& choice) { return choice.known().value_or(kernels::RunTimes()); },
       [](const Node&, const lower::OtherCall&, const kernels::RunTimes&) {});
 }

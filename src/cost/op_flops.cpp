@@ -302,6 +302,7 @@ constexpr Row kRows[] = {
     {"aten::_scaled_mm", dot_products<0>},
     {"mkldnn::_linear_pointwise", dot_products<0>},
     {"antegrad::onednn_product", dot_products<0>},
+    {"antegrad::biased_product", dot_products<0>},
     {"mkl::_mkl_linear", dot_products<0>},
     {"aten::addmm", dot_products<1>},
     {"aten::addmv", dot_products<1>},

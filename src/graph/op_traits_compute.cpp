@@ -48,6 +48,7 @@ constexpr OpRow kComputeRows[] = {
     {"mkldnn::_convolution_pointwise", kCompute},
     {"mkldnn::_linear_pointwise", kCompute},
     {"antegrad::onednn_product", kCompute},
+    {"antegrad::biased_product", kCompute | kBlas},
     {"mkl::_mkl_linear", kCompute},
     {"mkldnn_linear", kCompute},
     {"mkldnn_rnn_layer", kCompute | kWrongMeta},

@@ -10,22 +10,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lower/biased_product.h"
+#include "lower/kernel_graph.h"
+
 namespace antegrad::lower {
 namespace {
-
-constexpr std::string_view kMm = "aten::mm.default";
-constexpr std::string_view kAddmm = "aten::addmm.default";
 
 /// Multiplications: fewer take about as long as the call.
 constexpr int64_t kLeastWork = 1 << 20;
 
-bool is_one(const Attr& arg) {
-  if (!arg.is<attr::Scalar>()) return false;
-  const auto& number = arg.as<attr::Scalar>().value;
-  if (const auto* whole = std::get_if<IntExpr>(&number)) return *whole == IntExpr(1);
-  const auto* real = std::get_if<double>(&number);
-  return real != nullptr && *real == 1;
-}
+DeviceKind device_of(const Graph& graph, ValueId id) { return graph.value(id).meta.device.kind; }
 
 /// Of a tensor of float32 on the CPU, without symbols.
 template <size_t kRank>
@@ -49,36 +43,76 @@ std::optional<Dimensions<kRank>> dimensions_of(const Graph& graph, ValueId id) {
   return found;
 }
 
+/// These nodes alone, and a call of `name` in their place that reads `operands`, and whose arguments
+/// are missing.
+OtherCall instead_of(const Graph& graph, std::vector<int32_t> nodes,
+                     const std::vector<ValueId>& operands, std::string_view name) {
+  const Node& last = graph.nodes[nodes.back()];
+  Node ends;
+  for (const ValueId id : operands) {
+    if (std::ranges::find(ends.inputs, id) == ends.inputs.end()) ends.inputs.push_back(id);
+  }
+  ends.outputs = last.outputs;
+  OtherCall made{.library = group_alone(graph, nodes, ends)};
+  made.library.name = last.op.name();
+  for (auto& value : made.library.values) value.meta.offset = 0;
+  for (size_t i = 0; i < made.library.nodes.size(); ++i) {
+    Node& node = made.library.nodes[i];
+    node.id = static_cast<int32_t>(i);
+    node.phase = Phase::forward;
+    node.block = -1;
+  }
+  const auto add = [&](const auto& from, auto& to) {
+    to.emplace_back().value = made.graph.add_tensor(made.library.value(from.value).meta);
+    return to.back().value;
+  };
+  Node call = made.library.nodes.back();
+  call.op = antegrad::Op::intern(name);
+  call.id = 0;
+  call.inputs.clear();
+  call.outputs.clear();
+  call.args.clear();
+  made.graph.name = made.library.name;
+  for (const auto& input : made.library.inputs) add(input, made.graph.inputs);
+  for (const ValueId id : operands) {
+    const auto place = std::ranges::find(ends.inputs, id) - ends.inputs.begin();
+    call.inputs.push_back(made.graph.inputs[place].value);
+  }
+  for (const auto& output : made.library.outputs) {
+    call.outputs.push_back(add(output, made.graph.outputs));
+  }
+  made.graph.nodes.push_back(std::move(call));
+  made.nodes = std::move(nodes);
+  made.inputs = std::move(ends.inputs);
+  return made;
+}
+
+// --- products -----------------------------------------------------------------------------------
+
 using Matrix = Dimensions<2>;
 bool is_row_major(const Matrix& m) { return m.strides[1] == 1 && m.strides[0] == m.sizes[1]; }
 bool is_column_major(const Matrix& m) { return m.strides[0] == 1 && m.strides[1] == m.sizes[0]; }
 
-/// Operands of a product, as inputs of its node.
-struct Operands {
-  size_t a = 0, b = 1;
-  bool bias = false;  ///< the input before them
-};
-
-std::optional<Operands> operands_of(const Graph& graph, const Node& node) {
-  if (node.op.name() == kMm) return Operands{};
-  if (node.op.name() != kAddmm || !is_one(node.args[3]) || !is_one(node.args[4])) {
-    return std::nullopt;
-  }
-  const TensorMeta& bias = graph.value(node.inputs[0]).meta;
-  const TensorMeta& result = graph.value(node.outputs[0]).meta;
-  const bool for_columns = bias.dtype == DType::f32 && bias.sizes.size() == 1 &&
-                           bias.sizes[0] == result.sizes[1] && is_contiguous(bias);
-  if (!for_columns) return std::nullopt;
-  return Operands{.a = 1, .b = 2, .bias = true};
+/// A call with the operands a, b, and a bias if there is one, and the sizes of the result.
+OtherCall product_by(std::string_view name, const Graph& graph, const Product& product) {
+  std::vector<ValueId> operands = {product.a, product.b};
+  if (product.bias != kNoValue) operands.push_back(product.bias);
+  auto made = instead_of(graph, product.nodes, operands, name);
+  const TensorMeta& result = graph.value(product.result).meta;
+  made.graph.nodes.front().args = {
+      attr::Input{}, attr::Input{},
+      product.bias == kNoValue ? Attr(attr::None{}) : Attr(attr::Input{}), result.sizes};
+  const auto size = [&](ValueId id, size_t d) { return to_string(graph.value(id).meta.sizes[d]); };
+  made.what = fmt::format("{0}x{1} {1}x{2}{3}", size(product.a, 0), size(product.a, 1),
+                          size(product.b, 1), product.bias == kNoValue ? "" : " with bias");
+  return made;
 }
 
-std::optional<OtherCall> by_onednn(const Graph& graph, const Node& node) {
-  const auto operands = operands_of(graph, node);
-  if (!operands) return std::nullopt;
-  const auto a = dimensions_of<2>(graph, node.inputs[operands->a]);
-  const auto b = dimensions_of<2>(graph, node.inputs[operands->b]);
-  const auto result = dimensions_of<2>(graph, node.outputs[0]);
-  if (!a || !b || !result || !is_row_major(*result)) return std::nullopt;
+std::optional<OtherCall> by_onednn(const Graph& graph, const Product& product) {
+  const auto a = dimensions_of<2>(graph, product.a);
+  const auto b = dimensions_of<2>(graph, product.b);
+  const TensorMeta& result = graph.value(product.result).meta;
+  if (!a || !b || result.dtype != DType::f32 || !is_contiguous(result)) return std::nullopt;
   for (const Matrix& operand : {*a, *b}) {
     if (!is_row_major(operand) && !is_column_major(operand)) return std::nullopt;
   }
@@ -86,36 +120,42 @@ std::optional<OtherCall> by_onednn(const Graph& graph, const Node& node) {
   const int64_t columns = b->sizes[1];
   if (rows * inner < kLeastWork / std::max<int64_t>(columns, 1)) return std::nullopt;
 
-  Graph made = call_alone(graph, node);
-  Node& call = made.nodes.front();
-  ValueId first = call.inputs[operands->a];
-  std::vector<Node> before;
-  if (!is_row_major(*a)) {
-    TensorMeta meta = made.value(first).meta;
-    meta.strides = {IntExpr(inner), IntExpr(1)};
-    Node copy = call;
-    copy.op = antegrad::Op::intern("antegrad::restride.default");
-    copy.inputs = {first};
-    copy.args = {attr::Input{}, meta.strides};
-    first = made.add_tensor(std::move(meta));
-    copy.outputs = {first};
-    before.push_back(std::move(copy));
+  auto made = product_by("antegrad::onednn_product.default", graph, product);
+  made.by = "oneDNN";
+  if (is_row_major(*a)) return made;
+  Node& call = made.graph.nodes.front();
+  TensorMeta meta = made.graph.value(call.inputs[0]).meta;
+  meta.strides = {IntExpr(inner), IntExpr(1)};
+  Node copy = call;
+  copy.op = antegrad::Op::intern("antegrad::restride.default");
+  copy.inputs = {call.inputs[0]};
+  copy.args = {attr::Input{}, meta.strides};
+  copy.outputs = {made.graph.add_tensor(std::move(meta))};
+  call.inputs[0] = copy.outputs[0];
+  call.id = 1;
+  made.graph.nodes.insert(made.graph.nodes.begin(), std::move(copy));
+  made.copies = true;
+  return made;
+}
+
+/// libtorch's own call with a bias, which it adds to sums that are not rounded yet.
+OtherCall with_bias(const Graph& graph, const Product& product) {
+  auto made = product_by("antegrad::biased_product.default", graph, product);
+  made.by = "libtorch";
+  return made;
+}
+
+void add_products(const Graph& graph, const StorageReaders& readers, int32_t position,
+                  std::vector<OtherCall>& calls) {
+  const auto biased = biased_product_at(graph, readers, position);
+  const auto product = biased ? biased : product_at(graph, position);
+  if (!product) return;
+  const DeviceKind device = device_of(graph, product->result);
+  if (device == DeviceKind::cpu) {
+    if (auto call = by_onednn(graph, *product)) calls.push_back(std::move(*call));
+  } else if (biased && device == DeviceKind::cuda) {
+    calls.push_back(with_bias(graph, *product));
   }
-  const ValueId second = call.inputs[operands->b];
-  call.op = antegrad::Op::intern("antegrad::onednn_product.default");
-  call.args = {attr::Input{}, attr::Input{}, attr::None{}};
-  if (operands->bias) {
-    call.args.back() = attr::Input{};
-    call.inputs = {first, second, call.inputs[0]};
-  } else {
-    call.inputs = {first, second};
-  }
-  call.id = static_cast<int32_t>(before.size());
-  made.nodes.insert(made.nodes.begin(), before.begin(), before.end());
-  return OtherCall{.graph = std::move(made),
-                   .library = "oneDNN",
-                   .what = fmt::format("{}x{} {}x{}", rows, inner, inner, columns),
-                   .copies = !before.empty()};
 }
 
 // --- attention ----------------------------------------------------------------------------------
@@ -154,7 +194,8 @@ Graph likely_inputs(const Graph& backward) {
   return made;
 }
 
-std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) {
+std::optional<OtherCall> by_own_attention(const Graph& graph, int32_t position) {
+  const Node& node = graph.nodes[position];
   const bool backward = node.op.name() == kAttentionBackward;
   if (node.op.name() != kAttention && !backward) return std::nullopt;
   const size_t tensors = backward ? 6 : 3;
@@ -178,53 +219,30 @@ std::optional<OtherCall> by_own_attention(const Graph& graph, const Node& node) 
       query.sizes[3] != key.sizes[3] || key.sizes[2] > kMostKeys) {
     return std::nullopt;
   }
-  Graph made = call_alone(graph, node);
-  std::optional<Graph> likely;
-  if (backward) likely = likely_inputs(made);
-  Node& call = made.nodes.front();
-  call.op = antegrad::Op::intern(backward ? "antegrad::attention_backward.default"
-                                          : "antegrad::attention.default");
+  auto made =
+      instead_of(graph, {position}, node.inputs,
+                 backward ? "antegrad::attention_backward.default" : "antegrad::attention.default");
+  if (backward) made.likely_inputs = likely_inputs(made.library);
+  Node& call = made.graph.nodes.front();
   call.args = std::vector<Attr>(tensors, attr::Input{});
   call.args.push_back(causal);
   call.args.emplace_back(scale.is<double>() ? scale.as<double>()
                                             : 1 / std::sqrt(static_cast<double>(query.sizes[3])));
-  return OtherCall{.graph = std::move(made),
-                   .library = "antegrad",
-                   .what = fmt::format("attention{}{} of {}, keys {}", backward ? " gradients" : "",
-                                       causal.as<bool>() ? ", causal," : "",
-                                       fmt::join(query.sizes, "x"), key.sizes[2]),
-                   .likely_inputs = std::move(likely)};
+  made.by = "antegrad";
+  made.what =
+      fmt::format("attention{}{} of {}, keys {}", backward ? " gradients" : "",
+                  causal.as<bool>() ? ", causal," : "", fmt::join(query.sizes, "x"), key.sizes[2]);
+  return made;
 }
 
 }  // namespace
 
-Graph call_alone(const Graph& graph, const Node& node) {
-  Graph alone;
-  alone.name = node.op.name();
-  const auto copy = [&](ValueId id) {
-    TensorMeta meta = graph.value(id).meta;
-    meta.offset = 0;
-    return alone.add_tensor(std::move(meta));
-  };
-  Node call = node;
-  for (ValueId& input : call.inputs) {
-    input = copy(input);
-    alone.inputs.emplace_back().value = input;
-  }
-  for (ValueId& output : call.outputs) {
-    output = copy(output);
-    alone.outputs.emplace_back().value = output;
-  }
-  call.id = 0;
-  call.phase = Phase::forward;
-  call.block = -1;
-  alone.nodes.push_back(std::move(call));
-  return alone;
-}
-
-std::optional<OtherCall> other_call(const Graph& graph, const Node& node) {
-  auto product = by_onednn(graph, node);
-  return product ? std::move(product) : by_own_attention(graph, node);
+std::vector<OtherCall> other_calls(const Graph& graph, const StorageReaders& readers,
+                                   int32_t position) {
+  std::vector<OtherCall> calls;
+  add_products(graph, readers, position, calls);
+  if (auto call = by_own_attention(graph, position)) calls.push_back(std::move(*call));
+  return calls;
 }
 
 }  // namespace antegrad::lower

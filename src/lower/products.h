@@ -3,35 +3,41 @@
 /// \file
 /// Products of matrices, and attention, that may be computed faster than by what libtorch calls.
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "graph/graph.h"
+#include "lower/storage_readers.h"
 
 namespace antegrad::lower {
 
-/// The node alone: a graph from its inputs to its results.
-Graph call_alone(const Graph& graph, const Node& node);
-
-/// Another way to compute what a node computes.
+/// Another way to compute what some nodes compute.
 struct OtherCall {
-  Graph graph;               ///< with the inputs and results of call_alone()
-  std::string_view library;  ///< that computes it
-  std::string what;          ///< the node in words, for reports
-  bool copies = false;       ///< an operand, which takes memory
+  std::vector<int32_t> nodes = {};   ///< positions, ascending; the last one makes the results
+  std::vector<ValueId> inputs = {};  ///< what they read, as inputs of the following two
+  Graph library = {};                ///< the nodes alone
+  Graph graph = {};                  ///< the other way, with the same results
+  std::string_view by = {};          ///< the library that computes it
+  std::string what = {};             ///< the nodes in words, for reports
+  bool copies = false;               ///< an operand, which takes memory
   /// From any inputs to inputs that a program would have, where some are results of others. Nothing
   /// if each may be anything.
   std::optional<Graph> likely_inputs = {};
 };
 
-/// For float32 on the CPU:
-///  - a product of two matrices (`mm`, or `addmm` with a bias for each column) by oneDNN, unless it
-///    is small; a first matrix whose columns lie one behind the other is copied before;
+/// Other ways for the node at `position`, perhaps with nodes before it. The first is to be preferred.
+/// On GPUs:
+///  - a product of two matrices to which a bias is added for each column, in one call.
+/// On the CPU, for float32:
+///  - a product of two matrices, with or without a bias for each column, by oneDNN, unless it is
+///    small; a first matrix whose columns lie one behind the other is copied before;
 ///  - scaled dot product attention without mask and dropout, and its gradients, by antegrad's own
 ///    kernels (src/ops/attention.cpp), with up to 1024 keys, if the depth of heads is a multiple
 ///    of 16.
-/// Nothing for other nodes.
-std::optional<OtherCall> other_call(const Graph& graph, const Node& node);
+std::vector<OtherCall> other_calls(const Graph& graph, const StorageReaders& readers,
+                                   int32_t position);
 
 }  // namespace antegrad::lower

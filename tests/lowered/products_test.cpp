@@ -50,7 +50,7 @@ TEST_F(Products, AreOneDnnsWhereThatIsFasterAtCloseAlone) {
   const kernels::RunTimes fast{.kernel = 1000, .library = 2000};
   const auto other = products(close, fast);
   ASSERT_GE(other.size(), 2U);  // a copy may take more memory than the step has
-  EXPECT_EQ(other[0].product, "256x96 96x80");
+  EXPECT_EQ(other[0].product, "256x96 96x80 with bias");
   EXPECT_EQ(other[0].phase, "forward");
   EXPECT_EQ(other[0].library, "oneDNN");
   EXPECT_EQ(other[0].microseconds, 1);

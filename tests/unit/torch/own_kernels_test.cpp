@@ -60,12 +60,19 @@ TEST(OwnKernels, AProductByOneDnnIsNearLibtorchs) {
   const auto a = at::randn({37, 129}), b = at::randn({129, 65}), bias = at::randn({65});
   const auto exact = at::mm(a.to(at::kDouble), b.to(at::kDouble));
   for (const auto& second : {b, b.t().contiguous().t()}) {
-    const auto plain = call(product, {a, second, c10::IValue()});
+    const auto plain = call(product, {a, second, c10::IValue(), std::vector<int64_t>{37, 65}});
     EXPECT_LT((plain - exact).abs().max().item<double>(), 1e-4);
-    const auto biased = call(product, {a, second, bias});
+    const auto biased = call(product, {a, second, bias, std::vector<int64_t>{37, 65}});
     EXPECT_LT((biased - exact - bias).abs().max().item<double>(), 1e-4);
     EXPECT_TRUE(biased.is_contiguous());
   }
+}
+
+TEST(OwnKernels, AProductWithBiasIsLibtorchs) {
+  const auto a = at::randn({36, 129}), b = at::randn({129, 65}), bias = at::randn({65});
+  const auto found =
+      call(op("antegrad::biased_product"), {a, b, bias, std::vector<int64_t>{4, 9, 65}});
+  EXPECT_TRUE(same_bits(found, at::addmm(bias, a, b).view({4, 9, 65})));
 }
 
 }  // namespace own_kernels_test
