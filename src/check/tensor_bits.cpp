@@ -6,7 +6,9 @@
 #include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "torch_compat/tensor_metadata.h"
 
@@ -24,9 +26,27 @@ std::string text_of(const at::Tensor& element) {
   return fmt::format("{}", value.toDouble());
 }
 
+// Any NaN equals any other.
+at::Tensor without_nans(at::Tensor differ, const at::Tensor& x, const at::Tensor& y) {
+  if (!x.is_floating_point()) return differ;
+  const auto is_nan = [](const at::Tensor& t) {
+    return at::isnan(t.element_size() == 1 ? t.to(at::kFloat) : t);
+  };
+  return differ.logical_and_(is_nan(x).logical_and(is_nan(y)).logical_not());
+}
+
+// As differing(), on another device than the CPU.
+at::Tensor differing_there(const at::Tensor& x, const at::Tensor& y) {
+  if (x.is_complex()) return differing_there(at::view_as_real(x), at::view_as_real(y)).any(-1);
+  constexpr at::ScalarType kBits[] = {at::kChar, at::kShort, at::kInt, at::kLong};
+  const auto bits = kBits[std::countr_zero(static_cast<uint64_t>(x.element_size()))];
+  return without_nans(x.view(bits).ne(y.view(bits)), x, y);
+}
+
 // Which elements of contiguous tensors differ, as bools; undefined if none does.
 at::Tensor differing(const at::Tensor& x, const at::Tensor& y) {
   if (x.numel() == 0) return {};
+  if (!x.is_cpu()) return differing_there(x, y);
   if (std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0) return {};
   if (x.is_complex()) {
     const auto parts = differing(at::view_as_real(x), at::view_as_real(y));
@@ -40,11 +60,7 @@ at::Tensor differing(const at::Tensor& x, const at::Tensor& y) {
   for (int64_t i = 0; i < x.numel(); ++i, a += bytes, b += bytes) {
     bools[i] = std::memcmp(a, b, static_cast<size_t>(bytes)) != 0;
   }
-  if (!x.is_floating_point()) return differ;
-  const auto is_nan = [bytes](const at::Tensor& t) {
-    return at::isnan(bytes == 1 ? t.to(at::kFloat) : t);
-  };
-  return differ.logical_and_(is_nan(x).logical_and(is_nan(y)).logical_not());
+  return without_nans(std::move(differ), x, y);
 }
 
 int64_t count(const at::Tensor& bools) { return bools.defined() ? bools.sum().item<int64_t>() : 0; }
@@ -53,7 +69,8 @@ int64_t count(const at::Tensor& bools) { return bools.defined() ? bools.sum().it
 
 int64_t count_differing(const at::Tensor& x, const at::Tensor& y) {
   if (x.numel() == 0) return 0;
-  const bool as_they_lie = x.strides() == y.strides() && x.is_non_overlapping_and_dense();
+  const bool as_they_lie =
+      x.is_cpu() && x.strides() == y.strides() && x.is_non_overlapping_and_dense();
   if (as_they_lie && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0) return 0;
   return count(differing(x.contiguous(), y.contiguous()));
 }

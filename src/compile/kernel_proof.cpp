@@ -51,9 +51,6 @@ int rounds_for(const runtime::GeneratedKernel& kernel, int64_t elements) {
       std::clamp<int64_t>(kElements / std::max<int64_t>(elements, 1), least, kMost));
 }
 
-// On the CPU; those that are there as they are.
-at::Tensor here(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor : tensor.cpu(); }
-
 std::string difference_in_bits(const at::Tensor& found, const at::Tensor& expected) {
   const auto count = check::count_differing(expected, found);
   if (count == 0) return "";
@@ -72,7 +69,7 @@ KernelProof compared(const std::vector<at::Tensor>& found, const std::vector<at:
                      const std::vector<at::Tensor>& exact = {}, bool wider = true) {
   for (size_t i = 0; i < found.size(); ++i) {
     auto difference = exact.empty()
-                          ? difference_in_bits(here(found[i]), here(expected[i]))
+                          ? difference_in_bits(found[i], expected[i])
                           : difference_in_accuracy(found[i], expected[i], exact[i], wider);
     if (!difference.empty()) return {.difference = std::move(difference)};
     if (expected[i].strides() != found[i].strides()) {

@@ -41,7 +41,7 @@ using kernels::RunTimes;
 
 // What eager runs on this machine, as ATen's switches are now; nothing if kernels of that kind are
 // not generated.
-std::optional<lower::EagerCpu> eager_cpu(Lowering lowering) {
+std::optional<lower::EagerCpu> eager_cpu() {
   const auto capability = lower::capability_beside(at::get_cpu_capability());
   if (!capability) return std::nullopt;
   const bool onednn = at::globalContext().userEnabledMkldnn();
@@ -49,7 +49,7 @@ std::optional<lower::EagerCpu> eager_cpu(Lowering lowering) {
                          .onednn = onednn ? lower::onednn_of_this_cpu() : lower::OneDnn::off,
                          .threads = at::get_num_threads(),
                          .sleef_in_line = sleef_has_our_bits(*capability),
-                         .beside_gpus = lowering == Lowering::close && runtime::has_cuda_code()};
+                         .beside_gpus = runtime::has_cuda_code()};
 }
 
 std::function<void(lower::Kernel&)>& kernel_fault() {
@@ -402,7 +402,7 @@ void set_kernel_times(std::optional<RunTimes> times) { KernelVerdicts::of_proces
 
 lower::KernelGraph lowered_by_what_is_known(Graph graph, const LoweringRules& rules) {
   if (rules.lowering == Lowering::off || !compiler_for_kernels()) return {std::move(graph)};
-  const auto cpu = eager_cpu(rules.lowering);
+  const auto cpu = eager_cpu();
   if (!cpu || !why_none(rules, *cpu).empty()) return {std::move(graph)};
   if (const auto products = product_rules(rules, *cpu)) {
     graph = with_known_products(std::move(graph), *products);
@@ -420,7 +420,7 @@ std::vector<int32_t> ids_of(const Graph& graph, const std::vector<int32_t>& node
 LoweredGraph lower_graph(Graph graph, const ops::AttrTables& tables, const LoweringRules& rules,
                          const std::vector<ValueId>& donated) {
   if (rules.lowering == Lowering::off) return {std::move(graph)};
-  const auto cpu = eager_cpu(rules.lowering);
+  const auto cpu = eager_cpu();
   if (!cpu) return {std::move(graph)};
   if (auto reason = why_none(rules, *cpu); !reason.empty()) {
     return {.graph = std::move(graph), .failure = std::move(reason)};

@@ -29,6 +29,7 @@ constexpr CTarget kTargets[] = {
      .name = "neon",
      .vector_bytes = 16,
      .formulas = avx2,
+     .exact = false,
      .sleef = false,
      .mkl = false,
      .truncates_to_least = false},

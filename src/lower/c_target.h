@@ -24,9 +24,10 @@ struct CTarget {
   Capability capability = Capability::baseline;
   std::string_view name;  ///< "default", "avx2", "avx512", "neon"
   int32_t vector_bytes;   ///< of a register
-  /// Whose formulas of recipes it takes at Level::close. Where that is another one, nothing is
-  /// known of eager's bits, and there are no exact kernels.
+  /// Whose formulas of recipes it takes at Level::close.
   Capability formulas;
+  /// Whether recipes say what eager computes there; otherwise there are no exact kernels.
+  bool exact = true;
   bool fuses = true;  ///< whether there is an instruction for fused multiply-add
   /// Whose vector functions are called, besides those of the C library.
   bool sleef = true;

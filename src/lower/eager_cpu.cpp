@@ -51,7 +51,7 @@ std::optional<Capability> capability_beside(std::string aten) {
 
 std::string why_not_exact(Capability capability) {
   const CTarget& target = c_target(capability);
-  if (target.formulas == capability) return "";
+  if (target.exact) return "";
   return fmt::format(
       "no recipe was compared with libtorch at the capability {}; lowering=close has kernels",
       target.name);

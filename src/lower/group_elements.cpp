@@ -59,14 +59,16 @@ void GroupElements::collect(std::span<const int32_t> nodes, const EagerCpu& cpu,
     }
     auto call = recipe_call(graph_, node, cpu, level);
     if (const auto* reason = std::get_if<std::string>(&call)) refuse(position, *reason);
-    const auto device = cpu.capability == Capability::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+    const auto kind = cpu.capability == Capability::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+    const Device device = meta(result(position)).device;
+    if (device.kind != kind) {
+      refuse(position, name(position) + " does not run on a device for which there are kernels");
+    }
+    const bool elsewhere = !calls_.empty() && meta(result(calls_.front().first)).device != device;
     for (const ValueId value : node.inputs) {
-      if (graph_.is_tensor(value) && meta(value).device.kind != device) {
+      if (elsewhere || (graph_.is_tensor(value) && meta(value).device != device)) {
         refuse(position, name(position) + " reads memory of another device");
       }
-    }
-    if (meta(result(position)).device.kind != device) {
-      refuse(position, name(position) + " does not run on a device for which there are kernels");
     }
     if (numel(meta(result(position))).constant() == 0) refuse(position, "there is no element");
     auto& made = std::get<RecipeCall>(call);

@@ -53,6 +53,9 @@ class GroupBuilder {
       if (const auto why = why_not_cuda(made.kernel); !why.empty()) {
         refuse(group_.calls().back().first, std::string(why));
       }
+      if (!close_ && std::ranges::count(made.kernel.stages, StageKind::fold, &Stage::kind) > 0) {
+        refuse(group_.calls().back().first, "in which order eager reduces is not known on GPUs");
+      }
       if (space_size(made.kernel, made.numbers.data()) > kMostCudaElements) {
         refuse(-1, "it has too many elements for a kernel of a GPU");
       }

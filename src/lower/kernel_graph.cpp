@@ -180,7 +180,7 @@ class Selection {
     const auto first = std::ranges::find_if(
         nodes, [&](int32_t position) { return computes(graph_.nodes[position]); });
     const auto results = graph_.nodes[*first].results();
-    const bool on_gpu = level_ == Level::close && cpu_.beside_gpus && results[0] != kNoValue &&
+    const bool on_gpu = cpu_.beside_gpus && results[0] != kNoValue &&
                         graph_.value(results[0]).meta.device.kind == DeviceKind::cuda;
     return on_gpu ? EagerCpu{.capability = Capability::cuda} : cpu_;
   }

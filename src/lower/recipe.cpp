@@ -21,6 +21,10 @@ constexpr std::string_view kRowRecipes =
 #include "lower/recipes/rows.txt"
     ;
 
+constexpr std::string_view kCudaRecipes =
+#include "lower/recipes/cuda.txt"
+    ;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 constexpr FoldFunction kFolds[] = {
@@ -49,12 +53,23 @@ constexpr LibraryFunction kFunctions[] = {
     {"atan", 1, "u10", "Atan"}, {"asinh", 1, "u10", ""},    {"acosh", 1, "u10", ""},
     {"atanh", 1, "u10", ""},    {"erf", 1, "u10", "Erf"},   {"erfc", 1, "u15", "Erfc"},
     {"sqrt", 1, "", "Sqrt"},    {"trunc", 1, "", "Trunc"},  {"pow", 2, "u10", ""},
-    {"atan2", 2, "u10", ""},    {"hypot", 2, "u05", ""},
+    {"atan2", 2, "u10", ""},    {"hypot", 2, "u05", ""},    {"rsqrt", 1, "", ""},
 };
 
 const Recipe* find_in(const std::vector<Recipe>& recipes, std::string_view name) {
   const auto found = std::ranges::find(recipes, name, &Recipe::name);
   return found == recipes.end() ? nullptr : &*found;
+}
+
+/// Recipes of a text, with the rows of cuda.txt that belong to them.
+std::vector<Recipe> recipes_of(std::string_view text, const std::string& origin) {
+  auto recipes = parse_recipes(text, origin);
+  for (const Recipe& on_gpu : cuda_recipes()) {
+    const auto found = std::ranges::find(recipes, on_gpu.name, &Recipe::name);
+    if (found == recipes.end()) continue;
+    found->rows.insert(found->rows.end(), on_gpu.rows.begin(), on_gpu.rows.end());
+  }
+  return recipes;
 }
 
 bool contains(const auto& list, auto value) { return std::ranges::find(list, value) != list.end(); }
@@ -106,8 +121,19 @@ std::variant<const RecipeRow*, std::string> Recipe::row(DType type, Capability c
   return fmt::format("{} has no recipe for {}{}", name, antegrad::name(type), where);
 }
 
+const std::vector<Recipe>& cuda_recipes() {
+  static const std::vector<Recipe> recipes = [] {
+    auto parsed = parse_recipes(kCudaRecipes, "cuda.txt");
+    for (Recipe& recipe : parsed) {
+      for (RecipeRow& row : recipe.rows) row.capabilities = {Capability::cuda};
+    }
+    return parsed;
+  }();
+  return recipes;
+}
+
 const std::vector<Recipe>& pointwise_recipes() {
-  static const std::vector<Recipe> recipes = parse_recipes(kPointwise, "pointwise.txt");
+  static const std::vector<Recipe> recipes = recipes_of(kPointwise, "pointwise.txt");
   return recipes;
 }
 
@@ -117,7 +143,7 @@ const std::vector<Recipe>& number_recipes() {
 }
 
 const std::vector<Recipe>& row_recipes() {
-  static const std::vector<Recipe> recipes = parse_recipes(kRowRecipes, "rows.txt");
+  static const std::vector<Recipe> recipes = recipes_of(kRowRecipes, "rows.txt");
   return recipes;
 }
 
