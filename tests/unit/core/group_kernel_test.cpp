@@ -493,5 +493,52 @@ TEST(GroupKernel, ThreadsGetWhatTheyGetInEager) {
   EXPECT_EQ(elements_of_a_thread(gelu, 16386, 4), 4097);
 }
 
+// On a GPU a product and the sum that reads it are rounded once, and elements are alike wherever
+// they lie.
+TEST(GroupKernel, OnAGpuFormulasAreThoseOfItsKernels) {
+  const lower::EagerCpu gpu{.capability = Capability::cuda};
+  const std::string text = text_of(
+      "inputs\n  %0: f32[100] cuda:0 primal argument 0\n  %1: f32[100] cuda:0 primal argument 1\n"
+      "nodes\n  %2: f32[100] cuda:0 = aten::sub.Tensor(%0, %1, scalar(0.5))\n"
+      "  %3: f32[100] cuda:0 = aten::rsqrt.default(%2)\noutputs\n  %3 result\n",
+      gpu);
+  EXPECT_NE(text.find("fma"), std::string::npos) << text;
+  EXPECT_NE(text.find("rsqrtf"), std::string::npos) << text;
+  EXPECT_EQ(text.find("path"), std::string::npos) << text;
+}
+
+TEST(GroupKernel, OnAGpuOthersThanItsOwnTensorsAreRefused) {
+  const lower::EagerCpu gpu{.capability = Capability::cuda};
+  const auto reason = [&](const std::string& first, const std::string& second) {
+    return reason_of("inputs\n  %0: f32[100] " + first + " primal argument 0\n  %1: f32[100] " +
+                         second + " primal argument 1\nnodes\n  %2: f32[100] cuda:0 = " +
+                         "aten::mul.Tensor(%0, %1)\noutputs\n  %2 result\n",
+                     gpu);
+  };
+  EXPECT_EQ(reason("cuda:0", "cuda:0"), "");
+  EXPECT_NE(reason("cuda:0", "cuda:1"), "");
+  EXPECT_NE(reason("cuda:0", "cpu"), "");
+}
+
+// In which order its kernels add is not known; a sum of which one element is not zero has none.
+TEST(GroupKernel, OnAGpuSumsAreKnownWhereTheyHaveNoOrder) {
+  const lower::EagerCpu gpu{.capability = Capability::cuda};
+  const std::string rows =
+      "inputs\n  %0: f32[4, 9] cuda:0 primal argument 0\n  %1: f32[4, 9] cuda:0 primal argument 1\n"
+      "  %2: i64[4] cuda:0 primal argument 2\n  %3: f32[] cuda:0 primal argument 3\nnodes\n";
+  const std::string gradient =
+      "_log_softmax_backward_data.default(%5, %1, 1, f32)\noutputs\n  %6 result\n";
+  EXPECT_EQ(reason_of(rows +
+                          "  %5: f32[4, 9] cuda:0 = aten::nll_loss_backward.default(%3, %0, %2, "
+                          "none, 2, -100, %3)\n  %6: f32[4, 9] cuda:0 = aten::" +
+                          gradient,
+                      gpu),
+            "");
+  EXPECT_NE(reason_of(rows + "  %5: f32[4, 9] cuda:0 = aten::exp.default(%0)\n" +
+                          "  %6: f32[4, 9] cuda:0 = aten::" + gradient,
+                      gpu),
+            "");
+}
+
 }  // namespace group_kernel_test
 }  // namespace antegrad::testing

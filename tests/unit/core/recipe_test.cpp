@@ -37,6 +37,31 @@ TEST(Recipes, AllAreRead) {
   EXPECT_TRUE(names.contains("gelu_tanh_backward"));
 }
 
+// A row of a GPU stands in the recipe of its operator, with the same operands, and is the same
+// everywhere.
+TEST(Recipes, RowsOfGpusBelongToRecipes) {
+  for (const Recipe& on_gpu : lower::cuda_recipes()) {
+    const Recipe* recipe = lower::find_recipe(on_gpu.name);
+    if (recipe == nullptr) recipe = lower::find_row_recipe(on_gpu.name);
+    ASSERT_NE(recipe, nullptr) << on_gpu.name;
+    EXPECT_EQ(recipe->numbers, on_gpu.numbers) << on_gpu.name;
+    EXPECT_EQ(recipe->result, on_gpu.result) << on_gpu.name;
+    ASSERT_EQ(recipe->inputs.size(), on_gpu.inputs.size()) << on_gpu.name;
+    for (size_t i = 0; i < on_gpu.inputs.size(); ++i) {
+      EXPECT_EQ(recipe->inputs[i].name, on_gpu.inputs[i].name) << on_gpu.name;
+      EXPECT_EQ(recipe->inputs[i].type, on_gpu.inputs[i].type) << on_gpu.name;
+    }
+    for (const RecipeRow& row : on_gpu.rows) {
+      EXPECT_EQ(row.body.size(), row.tail.size()) << on_gpu.name;
+      for (const auto type : row.types) {
+        EXPECT_TRUE(std::holds_alternative<const RecipeRow*>(recipe->row(type, Capability::cuda)))
+            << on_gpu.name;
+      }
+    }
+  }
+  EXPECT_GT(lower::cuda_recipes().size(), 90U);
+}
+
 TEST(Recipes, AFormulaIsInSsaForm) {
   const Recipe& recipe = *lower::find_recipe("sub");
   EXPECT_EQ(recipe.upto, Capability::avx2);
