@@ -39,6 +39,7 @@ constexpr AtenRow kRows[] = {
     {"aten::sub.Tensor", "add_number", "x s -alpha"},
     {"aten::sub.Scalar", "add_number", "x s -alpha"},
     {"aten::rsub.Tensor", "rsub", "x y alpha"},
+    {"aten::rsub.Scalar", "rsub_number", "x s alpha"},
     {"aten::rsub.Scalar", "rsub", "x #y alpha"},
     {"aten::mul.Tensor", "mul", "x y"},
     {"aten::mul.Tensor", "mul_number", "x s"},
@@ -48,6 +49,7 @@ constexpr AtenRow kRows[] = {
     {"aten::div.Tensor", "div_number", "x s"},
     {"aten::div.Scalar", "div_number", "x s"},
     {"aten::div.Scalar", "div", "x y"},
+    {"aten::addcmul.default", "addcmul_1", "x y z =1"},
     {"aten::addcmul.default", "addcmul", "x y z value"},
     {"aten::addcmul.default", "addcmul_by", "x y z value"},
     {"aten::addcdiv.default", "addcdiv", "x y z value"},
@@ -349,6 +351,14 @@ bool is_by_number_of_others(const Graph& graph, const Node& node, const RecipeCa
          });
 }
 
+/// Some recipes are those of one device alone.
+bool has_rows(const Recipe& recipe, Capability capability, Level level) {
+  if (level == Level::close) capability = c_target(capability).formulas;
+  return std::ranges::any_of(recipe.rows, [&](const RecipeRow& row) {
+    return std::ranges::find(row.capabilities, capability) != row.capabilities.end();
+  });
+}
+
 std::variant<RecipeCall, std::string> finished(const Graph& graph, const EagerCpu& cpu, Level level,
                                                RecipeCall call) {
   if (call.recipe == nullptr) return call;
@@ -399,6 +409,7 @@ std::variant<RecipeCall, std::string> recipe_call(const Graph& graph, const Node
     if (row.name != name) continue;
     known = true;
     const Recipe* recipe = find_recipe(row.recipe);
+    if (recipe != nullptr && !has_rows(*recipe, cpu.capability, level)) continue;
     auto call = recipe == nullptr ? special(graph, node, row.recipe, row.arguments)
                                   : bound(node, *recipe, row.arguments);
     if (call && is_by_number_of_others(graph, node, *call)) {

@@ -104,11 +104,21 @@ __device__ inline I truncated(T a) {
 }
 
 __device__ inline u16 bf16_of(f32 a, u32 nan) {
+#if __CUDA_ARCH__ >= 800
+  u16 half;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(a));
+  return half;
+#endif
   const u32 bits = as<u32>(a);
   if (a != a) return (u16)(nan != 0 ? nan : bits >> 16 | 0x40);
   return (u16)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 __device__ inline f32 f32_of_f16(u16 half) {
+#ifdef __CUDA_ARCH__
+  f32 single;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(single) : "h"(half));
+  return single;
+#endif
   const u32 sign = (u32)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 0x3ff;
   if (exponent == 0) return as<f32>(sign | as<u32>(mul_of((f32)fraction, 0x1p-24f)));
   if (exponent == 31) {
@@ -117,6 +127,11 @@ __device__ inline f32 f32_of_f16(u16 half) {
   return as<f32>(sign | (exponent + 112) << 23 | fraction << 13);
 }
 __device__ inline u16 f16_of(f32 a, u32 nan) {
+#ifdef __CUDA_ARCH__
+  u16 half;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(a));
+  return half;
+#endif
   const u32 bits = as<u32>(a), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
   if (a != a) return (u16)(nan != 0 ? nan : sign | 0x7e00 | (bits >> 13 & 0x1ff));
   if (as<f32>(size) >= 65520.0f) return (u16)(sign | 0x7c00);

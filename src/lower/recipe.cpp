@@ -149,7 +149,9 @@ const std::vector<Recipe>& row_recipes() {
 
 const Recipe* find_recipe(std::string_view name) {
   const Recipe* found = find_in(pointwise_recipes(), name);
-  return found == nullptr ? find_in(number_recipes(), name) : found;
+  if (found == nullptr) found = find_in(number_recipes(), name);
+  return found == nullptr && find_row_recipe(name) == nullptr ? find_in(cuda_recipes(), name)
+                                                              : found;
 }
 const Recipe* find_row_recipe(std::string_view name) { return find_in(row_recipes(), name); }
 

@@ -115,7 +115,8 @@ struct Recipe {
 /// The recipes in a text of that language. Throws GraphError that names the line.
 std::vector<Recipe> parse_recipes(std::string_view text, const std::string& origin);
 
-/// What ATen's kernels for GPUs compute: rows that the recipes of the same names have, too.
+/// What ATen's kernels for GPUs compute: rows that the recipes of the same names have, too, if there
+/// are any.
 const std::vector<Recipe>& cuda_recipes();
 const std::vector<Recipe>& pointwise_recipes();
 /// Those whose last operand is a number of the call, a tensor of one element.

@@ -142,15 +142,10 @@ const std::vector<Operator>& of_several() {
        [](const List& xs) { return at::hardtanh_backward(xs[0], xs[1], -1, 1); }},
       {"dropout_backward",
        [](const List& xs) { return at::native_dropout_backward(xs[0], xs[1].gt(xs[2]), 1.3); }},
-      {"mse", [](const List& xs) { return at::mse_loss(xs[0], xs[1], at::Reduction::None); }},
       {"mse_backward",
        [](const List& xs) {
          return at::mse_loss_backward(xs[0], xs[1], xs[2], at::Reduction::Mean);
        }},
-      {"smooth_l1",
-       [](const List& xs) { return at::smooth_l1_loss(xs[0], xs[1], at::Reduction::None, 0.7); }},
-      {"huber",
-       [](const List& xs) { return at::huber_loss(xs[0], xs[1], at::Reduction::None, 0.7); }},
       {"smooth_l1_backward",
        [](const List& xs) {
          return at::smooth_l1_loss_backward(xs[0], xs[1], xs[2], at::Reduction::Sum, 0.7);

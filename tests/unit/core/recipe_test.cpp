@@ -37,13 +37,14 @@ TEST(Recipes, AllAreRead) {
   EXPECT_TRUE(names.contains("gelu_tanh_backward"));
 }
 
-// A row of a GPU stands in the recipe of its operator, with the same operands, and is the same
-// everywhere.
+// A row of a GPU stands in the recipe of its operator if it has one, with the same operands, and is
+// the same everywhere.
 TEST(Recipes, RowsOfGpusBelongToRecipes) {
   for (const Recipe& on_gpu : lower::cuda_recipes()) {
     const Recipe* recipe = lower::find_recipe(on_gpu.name);
     if (recipe == nullptr) recipe = lower::find_row_recipe(on_gpu.name);
     ASSERT_NE(recipe, nullptr) << on_gpu.name;
+    if (recipe == &on_gpu) continue;  // of GPUs alone
     EXPECT_EQ(recipe->numbers, on_gpu.numbers) << on_gpu.name;
     EXPECT_EQ(recipe->result, on_gpu.result) << on_gpu.name;
     ASSERT_EQ(recipe->inputs.size(), on_gpu.inputs.size()) << on_gpu.name;
