@@ -87,6 +87,7 @@ class CodeBuilder {
   Id result_of(const Fold& fold, Id yielded, uint64_t place);
   int32_t vector_bytes(const Site& site) const;
   int32_t lanes_of(const Site& site) const;
+  bool may_be_near(const Site& site) const;
   Id library(std::string_view name, std::vector<Id> operands, const Site& site);
   Id vector_erf(Id x, const Site& site);
   Id vector_exp(Id x);

@@ -62,6 +62,24 @@ __device__ inline f64 trunc_of(f64 a) { return trunc(a); }
 __device__ inline f32 round_of(f32 a) { return rintf(a); }
 __device__ inline f64 round_of(f64 a) { return rint(a); }
 
+// With relative errors of up to 2^-20.
+__device__ inline f32 near_expf(f32 a) {
+#ifdef __CUDA_ARCH__
+  return __expf(a);
+#else
+  return expf(a);
+#endif
+}
+__device__ inline f32 near_quotient(f32 a, f32 b) {
+#ifdef __CUDA_ARCH__
+  f32 quotient;
+  asm("div.full.f32 %0, %1, %2;" : "=f"(quotient) : "f"(a), "f"(b));
+  return quotient;
+#else
+  return a / b;
+#endif
+}
+
 // As the instructions of x86: the second operand where one is NaN or both are zero.
 template <class T>
 __device__ inline T min_of(T a, T b) { return a < b ? a : b; }

@@ -234,5 +234,19 @@ TEST(CloseKernel, GeneratedCodeHasTheInterpretersBits) {
   }
 }
 
+// What is rounded to a half next needs no exponential and no quotient that are right to the last
+// bit.
+TEST(CloseKernel, NearlyRightFunctionsForHalvesOnAGpu) {
+  const EagerCpu gpu{.capability = Capability::cuda};
+  const auto text = [&](const std::string& type, Level level) {
+    const std::string there = type + "[64] cuda:0";
+    return text_of(group(there, 1, "  %1: " + there + " = aten::silu.default(%0)\n", 1), gpu, level);
+  };
+  EXPECT_TRUE(contains(text("bf16", Level::close), "near_expf"));
+  EXPECT_TRUE(contains(text("f16", Level::close), "near_quotient"));
+  EXPECT_FALSE(contains(text("f32", Level::close), "near_"));
+  EXPECT_FALSE(contains(text("bf16", Level::exact), "near_"));
+}
+
 }  // namespace close_kernel_test
 }  // namespace antegrad::testing
