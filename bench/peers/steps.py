@@ -4,7 +4,7 @@ peers/steps.py MODEL WORD...    a model of subjects.py and its words
 
 Answers each line on stdin with a line that is one JSON object, until the end of input:
 
-    compile BACKEND COMPRESSOR   torch.compile(backend=BACKEND) with hooks equivalent to antegrad's compressor of that
+    compile BACKEND COMPRESSOR   torch.compile(backend=BACKEND), or inductor:MODE for a mode of Inductor, with hooks equivalent to antegrad's compressor of that
                                  name, or with "none": compile_ms, held_mib (live between forward and backward),
                                  peak_mib, gradient_error
     train BACKEND                from now on steps end with an update by AdamW, which is compiled too: peak_mib
@@ -22,7 +22,7 @@ import warnings
 
 warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
 
-from measure import clear_gradients, live_and_peak_mib, peak_mib  # before torch, since it sets the environment
+from measure import clear_gradients, live_and_peak_mib, peak_mib, synchronize  # before torch, since it sets the environment
 
 import torch
 import torch._dynamo
@@ -104,9 +104,11 @@ class Peer:
             return self.compiled(*self.batch)
 
     def step(self):
+        torch.compiler.cudagraph_mark_step_begin()
         clear_gradients(self.model)
         self.forward().backward()
         self.update()
+        synchronize()
 
     def train(self, backend):
         optimizer = torch.optim.AdamW(self.model.parameters(), 1e-4)
@@ -121,7 +123,8 @@ class Peer:
         if compressor != "none":
             hooks = [torch.fx.symbolic_trace(hook) for hook in HOOKS[compressor]]
             self.scope = lambda: saved_tensors_hooks(*hooks)
-        self.compiled = torch.compile(self.model, backend=backend)
+        kind, _, mode = backend.partition(":")
+        self.compiled = torch.compile(self.model, backend=kind, mode=mode or None)
         start = time.perf_counter()
         self.step()
         compile_ms = (time.perf_counter() - start) * 1e3

@@ -17,8 +17,10 @@ def subject(name, words):
     mlp THREADS BATCH LAYERS WIDTH DROPOUT
     lstm THREADS BATCH VOCABULARY WIDTH STEPS
 
-    A last word "bf16" makes all numbers those.
+    A last word "bf16" makes all numbers those; "cuda" behind it moves model and batch to the GPU.
     """
+    if words[-1] == "cuda":
+        return tuple(part.cuda() for part in subject(name, words[:-1]))
     if words[-1] == "bf16":
         model, *batch = subject(name, words[:-1])
         return model.bfloat16(), *(x.bfloat16() if x.is_floating_point() else x for x in batch)
