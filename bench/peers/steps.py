@@ -4,9 +4,9 @@ peers/steps.py MODEL WORD...    a model of subjects.py and its words
 
 Answers each line on stdin with a line that is one JSON object, until the end of input:
 
-    compile BACKEND COMPRESSOR   torch.compile(backend=BACKEND), or inductor:MODE for a mode of Inductor, with hooks equivalent to antegrad's compressor of that
-                                 name, or with "none": compile_ms, held_mib (live between forward and backward),
-                                 peak_mib, gradient_error
+    compile BACKEND COMPRESSOR   torch.compile(backend=BACKEND), or inductor:MODE for a mode of Inductor, with hooks
+                                 equivalent to antegrad's compressor of that name, or with "none": compile_ms,
+                                 held_mib (live between forward and backward), peak_mib, gradient_error
     train BACKEND                from now on steps end with an update by AdamW, which is compiled too: peak_mib
     step                         step_ms of one forward and backward of the last compiled step
 
