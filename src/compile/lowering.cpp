@@ -73,6 +73,11 @@ lower::LoneNodes lone_nodes(const LoweringRules& rules) {
   return rules.keep_slow_kernels ? lower::LoneNodes::all : lower::LoneNodes::worthwhile;
 }
 
+// Times differ from one number of threads to the next.
+bool keeps_slow_kernels(const LoweringRules& rules) {
+  return rules.keep_slow_kernels || (rules.deterministic && rules.lowering == Lowering::close);
+}
+
 // Why there are no kernels of this kind for a CPU; "" if there are.
 std::string why_none(const LoweringRules& rules, const lower::EagerCpu& cpu) {
   return rules.lowering == Lowering::exact ? lower::why_not_exact(cpu.capability) : "";
@@ -83,7 +88,7 @@ std::optional<ProductRules> product_rules(const LoweringRules& rules, const lowe
   if (rules.lowering != Lowering::close) return std::nullopt;
   return ProductRules{.threads = cpu.threads,
                       .copies = rules.copied_products,
-                      .on_cpu = cpu.onednn != lower::OneDnn::off};
+                      .on_cpu = cpu.onednn != lower::OneDnn::off && !rules.deterministic};
 }
 
 // The run, for the verdict that it is slow, with which who keeps slow kernels does not agree.
@@ -116,7 +121,7 @@ lower::Objections known_objections(const Graph& graph, const LoweringRules& rule
         return lower::Objection{.reason = std::move(reason), .disproved = true};
       }
     }
-    if (rules.keep_slow_kernels) return lower::Objection();
+    if (keeps_slow_kernels(rules)) return lower::Objection();
     return lower::Objection{verdicts.against(slow(run)), /*divides=*/true};
   };
 }
@@ -261,7 +266,7 @@ class Attempt {
   void prove(const KernelTrial& trial, bool too_slow, const Node& node,
              const lower::KernelOfGroup& group, const kernels::Source& source) {
     const auto run = this->run(group.kernel);
-    if (too_slow && !rules_.keep_slow_kernels) {
+    if (too_slow && !keeps_slow_kernels(rules_)) {
       return refuse(slow(run), "libtorch's kernels are faster here", /*warns=*/false);
     }
     const auto claim = with_code(run.reach, source, compiler_);

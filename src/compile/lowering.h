@@ -33,6 +33,9 @@ using LargeGroups = std::map<std::vector<int32_t>, int32_t>;
 struct LoweringRules {
   Lowering lowering = Lowering::off;
   bool keep_slow_kernels = false;
+  /// Whether results of Lowering::close are the same at any number of threads, for which times
+  /// decide nothing: libtorch's deterministic mode.
+  bool deterministic = false;
   bool copied_products = true;  ///< whether products may be another library's that take a copy
   LargeGroups too_large = {};   ///< of these, the member runs alone
   std::shared_ptr<runtime::KernelMisses> misses =

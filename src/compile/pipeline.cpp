@@ -1,5 +1,6 @@
 #include "compile/pipeline.h"
 
+#include <ATen/Context.h>
 #include <ATen/record_function.h>
 #include <antegrad/config.h>
 #include <fmt/format.h>
@@ -216,6 +217,7 @@ bool leave_out_larger(const Finished& made, LoweringRules& lowering) {
 LoweringRules rules_of(const Options& options) {
   return {.lowering = options.lowering,
           .keep_slow_kernels = options.keep_slow_kernels,
+          .deterministic = at::globalContext().deterministicAlgorithms(),
           .misses = std::make_shared<runtime::KernelMisses>()};
 }
 

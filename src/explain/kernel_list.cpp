@@ -49,7 +49,7 @@ int64_t bytes_of(const Graph& graph, const std::vector<ValueId>& values) {
 int64_t threads_of(const lower::GroupKernel& made, const lower::EagerCpu& cpu) {
   const int64_t size = lower::parallel_size(made.kernel, made.numbers.data());
   const int64_t part = lower::elements_of_a_thread(made.split, size, cpu.threads);
-  return part == 0 ? 1 : (size + part - 1) / part;
+  return part == 0 ? 1 : std::min(cpu.threads, (size + part - 1) / part);
 }
 
 ListedKernel listed(const Graph& graph, const lower::KernelOfGroup& group,

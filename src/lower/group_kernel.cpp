@@ -40,7 +40,9 @@ class GroupBuilder {
     store_results();
     GroupKernel made = assemble_kernel(code_, memory_, layout_, space_);
     const bool rows = space_.kind != Space::elements;
-    made.split = paths_.split().value_or(rows ? ThreadSplit::rows : ThreadSplit::grain);
+    made.split = paths_.split().value_or(!rows                  ? ThreadSplit::grain
+                                         : close_ && adds_rows_ ? ThreadSplit::parts
+                                                                : ThreadSplit::rows);
     if (adds_rows_ && made.split == ThreadSplit::whole && cpu_.threads > 1) {
       refuse(paths_.whole(), name(paths_.whole()) +
                                  " ends rows as on one thread, and its group adds rows on several");

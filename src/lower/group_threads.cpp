@@ -11,6 +11,9 @@ namespace {
 
 constexpr int64_t kGrain = 32768;
 
+/// Of ThreadSplit::parts: enough for many threads, and each with more rows than their sums have.
+constexpr int64_t kMostParts = 64, kRowsOfAPart = 16;
+
 template <class T>
 void add_parts(const T* sums, int64_t parts, int64_t count, DType type, char* result) {
   const DType wide = type_of_sums(type);
@@ -38,6 +41,9 @@ void add_sums(const char* sums, int64_t parts, int64_t count, DType type, char* 
 int64_t elements_of_a_thread(ThreadSplit split, int64_t elements, int64_t threads) {
   const bool all_threads = split == ThreadSplit::gelu && elements > kGeluGrain;
   const int64_t grain = all_threads ? std::max<int64_t>(1, elements / threads) : kGrain;
+  if (split == ThreadSplit::parts) {
+    return std::max(kRowsOfAPart, (elements + kMostParts - 1) / kMostParts);
+  }
   if (threads <= 1 || split == ThreadSplit::whole) return elements;
   if (split == ThreadSplit::rows) return (elements + threads - 1) / threads;
   if (elements < grain) return elements;

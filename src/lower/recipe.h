@@ -76,6 +76,7 @@ enum class ThreadSplit : uint8_t {
   gelu,   ///< of more than 16384 elements all threads get a part
   rows,   ///< any rows: a kernel over rows has the same bits however they are split
   whole,  ///< one call gets all rows
+  parts,  ///< the same parts however many threads there are: sums over rows are those of parts
 };
 
 struct Recipe {

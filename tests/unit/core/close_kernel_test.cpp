@@ -240,7 +240,8 @@ TEST(CloseKernel, NearlyRightFunctionsForHalvesOnAGpu) {
   const EagerCpu gpu{.capability = Capability::cuda};
   const auto text = [&](const std::string& type, Level level) {
     const std::string there = type + "[64] cuda:0";
-    return text_of(group(there, 1, "  %1: " + there + " = aten::silu.default(%0)\n", 1), gpu, level);
+    return text_of(group(there, 1, "  %1: " + there + " = aten::silu.default(%0)\n", 1), gpu,
+                   level);
   };
   EXPECT_TRUE(contains(text("bf16", Level::close), "near_expf"));
   EXPECT_TRUE(contains(text("f16", Level::close), "near_quotient"));

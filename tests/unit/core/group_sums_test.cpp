@@ -40,6 +40,18 @@ void add_sums(const std::vector<Sum>& sums, int64_t count, DType type,
                   reinterpret_cast<char*>(result.data()));
 }
 
+TEST(GroupSums, AtCloseRowsAreInTheSamePartsForAnyThreads) {
+  const GroupKernel made =
+      kernel_of(gradients("f32", 500, 7, kAll), kTwoThreads, lower::Level::close);
+  EXPECT_EQ(made.split, lower::ThreadSplit::parts);
+  for (const int64_t rows : {1, 16, 17, 500, 100'000}) {
+    const auto part = lower::elements_of_a_thread(made.split, rows, 1);
+    EXPECT_EQ(part, lower::elements_of_a_thread(made.split, rows, 4));
+    EXPECT_GE(part, 16);
+    EXPECT_LE((rows + part - 1) / part, 64);
+  }
+}
+
 TEST(GroupSums, EachThreadAddsItsRowsInMemoryOfItsOwn) {
   const GroupKernel made = kernel_of(gradients("f32", 5, 7, kAll), kTwoThreads);
   EXPECT_EQ(made.split, lower::ThreadSplit::rows);
