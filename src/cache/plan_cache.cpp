@@ -12,10 +12,6 @@
 #include "graph/split.h"
 
 namespace antegrad {
-namespace {
-
-
-}  // namespace
 
 std::string name_of_plan(std::string_view key) { return to_string(hash_of_bytes(key)); }
 

@@ -96,8 +96,7 @@ const at::Tensor& InventedData::sequence(at::ScalarType type, bool special) {
   return elements;
 }
 
-const at::Tensor& InventedData::sequence_on(c10::Device device, at::ScalarType type,
-                                            bool special) {
+const at::Tensor& InventedData::sequence_on(c10::Device device, at::ScalarType type, bool special) {
   const auto& elements = sequence(type, special);
   if (device.is_cpu()) return elements;
   auto& there = on_devices_[{device.str(), type, special}];
@@ -113,9 +112,8 @@ at::Tensor InventedData::tensor(const torch_compat::TensorMetadata& metadata, in
   on_gpus_ = on_gpus_ || device.is_cuda();
   const bool drawn_anew = !at::isFloatingType(type) && type != at::kBool;
   const auto source =
-      drawn_anew
-          ? integers(count, type, begin, end).to(device)
-          : rotated(sequence_on(device, type, special), tensors_++ * kShift % kPeriod);
+      drawn_anew ? integers(count, type, begin, end).to(device)
+                 : rotated(sequence_on(device, type, special), tensors_++ * kShift % kPeriod);
   return repeated(source, count).as_strided(metadata.sizes, metadata.strides);
 }
 

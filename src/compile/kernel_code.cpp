@@ -16,8 +16,8 @@ Outcome<KernelCode> for_cpu(const Outcome<kernels::Built>& built) {
       .from = built->from, .library = built->library, .function = built->functions.at(0)};
 }
 
-Outcome<KernelCode> for_gpu(const Outcome<kernels::DeviceBuilt>& built,
-                            const std::string& function, c10::Device device) {
+Outcome<KernelCode> for_gpu(const Outcome<kernels::DeviceBuilt>& built, const std::string& function,
+                            c10::Device device) {
   if (!built) return built.failure();
   auto loaded = runtime::CudaFunction::load(built->code, function, device);
   if (!loaded) return loaded.failure();
@@ -49,9 +49,9 @@ std::vector<Outcome<KernelCode>> build_code(const KernelSources& all,
       kernels::build_for_devices(device_sources, runtime::compile_for_cuda, {});
   std::vector<Outcome<KernelCode>> code;
   for (size_t i = 0, library = 0, of_device = 0; i < all.sources.size(); ++i) {
-    code.push_back(on_cpu(i) ? for_cpu(libraries[library++])
-                             : for_gpu(device_code[of_device++],
-                                       all.sources[i].functions.front(), device(i)));
+    code.push_back(
+        on_cpu(i) ? for_cpu(libraries[library++])
+                  : for_gpu(device_code[of_device++], all.sources[i].functions.front(), device(i)));
   }
   return code;
 }

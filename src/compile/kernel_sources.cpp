@@ -24,9 +24,9 @@ kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capabil
     return {.text = lower::cuda_source(kernel),
             .functions = {kernel.name},
             .capability = capability,
-            .made_for = fmt::format(
-                "{}, {}", runtime::cuda_code_maker(torch_compat::to_c10_device(device)),
-                to_string(hash_of_bytes(at::show_config())))};
+            .made_for =
+                fmt::format("{}, {}", runtime::cuda_code_maker(torch_compat::to_c10_device(device)),
+                            to_string(hash_of_bytes(at::show_config())))};
   }
   return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
           .functions = {kernel.name},
@@ -68,9 +68,8 @@ Hash128 with_code(const Hash128& said, const kernels::Source& source,
                   const kernels::Compiler& compiler) {
   // That of a GPU is part of what its code is made for.
   const bool on_cpu = source.capability != lower::Capability::cuda;
-  const auto by = on_cpu
-                      ? fmt::format(" {} {}", fmt::join(compiler.command, " "), compiler.version)
-                      : std::string();
+  const auto by = on_cpu ? fmt::format(" {} {}", fmt::join(compiler.command, " "), compiler.version)
+                         : std::string();
   return hash_of_bytes(fmt::format("{} {} {}{}", to_string(said),
                                    to_string(hash_of_bytes(source.text)), source.made_for, by));
 }

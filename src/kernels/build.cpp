@@ -72,7 +72,8 @@ class Builder {
                          : make(source, arguments, to_string(key), record, built);
       if (failure) return *failure;
       // Where that does not go, the next process takes it from where this one did.
-      if (bundled.keeps && folder_ && folder_->keep_bytes(*bundled.bytes, to_string(key), record).empty()) {
+      if (bundled.keeps && folder_ &&
+          folder_->keep_bytes(*bundled.bytes, to_string(key), record).empty()) {
         added_ = true;
       }
       slot->held = built.library;

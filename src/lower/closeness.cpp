@@ -135,8 +135,8 @@ class Measurement {
   LogSum ours_, theirs_;
   double differences_ = 0;  // of the logarithms
   double squares_ = 0;
-  double units_ = 0;    // the most of the kernel
-  double most_ = 0;     // eager's largest error
+  double units_ = 0;  // the most of the kernel
+  double most_ = 0;   // eager's largest error
 };
 
 }  // namespace

@@ -220,8 +220,8 @@ class GpuProcesses : public LoweredOnGpu {
   // A process that finds these caches, and what it does to get its kernels.
   KernelWork train(const std::string& bundle, const std::string& caches) {
     const std::string log = folder_ / "log";
-    const auto environment = std::string(kLogsKernels) + " ANTEGRAD_TEST_BUNDLE=" + bundle +
-                             " XDG_CACHE_HOME=" + caches;
+    const auto environment =
+        std::string(kLogsKernels) + " ANTEGRAD_TEST_BUNDLE=" + bundle + " XDG_CACHE_HOME=" + caches;
     EXPECT_EQ(run_test("LoweredOnGpu.TrainsInAProcessOfItsOwn", environment, log), 0)
         << text_of(log);
     return work_in(text_of(log));

@@ -32,8 +32,7 @@ TEST(KeptKernels, AreNeitherMadeNorTriedAgain) {
     const auto trained = [&] {
       const auto environment = std::string(kLogsKernels) + " ANTEGRAD_TEST_KEPT=" + lowering +
                                " XDG_CACHE_HOME=" + (folder / "caches");
-      EXPECT_EQ(
-          run_test("KeptKernels.TrainInAProcessOfTheirOwn", environment, folder / "log"), 0);
+      EXPECT_EQ(run_test("KeptKernels.TrainInAProcessOfTheirOwn", environment, folder / "log"), 0);
       return work_in(text_of(folder / "log"));
     };
     const auto first = trained(), second = trained();

@@ -1,5 +1,5 @@
-// Comparing and measuring kernels takes memory beside the program's. Where there is none, nothing is
-// lost.
+// Comparing and measuring kernels takes memory beside the program's. Where there is none, nothing
+// is lost.
 
 #include <ATen/ATen.h>
 #include <antegrad/antegrad.h>

@@ -43,8 +43,8 @@ TEST(InventedData, HasSpecialNumbersIfAsked) {
 
 TEST(InventedData, HasTheLayoutAndTheBoundsThatWereAskedFor) {
   compiler::InventedData data;
-  const auto turned = data.tensor({.dtype = at::kHalf, .sizes = {30, 50}, .strides = {1, 30}}, 0,
-                                  1, /*special=*/false);
+  const auto turned = data.tensor({.dtype = at::kHalf, .sizes = {30, 50}, .strides = {1, 30}}, 0, 1,
+                                  /*special=*/false);
   EXPECT_EQ(turned.strides(), at::IntArrayRef({1, 30}));
   const auto indices = data.tensor(vector_of(2 * kPeriod, at::kLong), -3, 7, /*special=*/true);
   EXPECT_EQ(indices.min().item<int64_t>(), -3);
