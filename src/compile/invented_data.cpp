@@ -38,23 +38,17 @@ int64_t span_of(const torch_compat::TensorMetadata& metadata) {
   return count;
 }
 
-// The sequence from `place` on, and from its beginning.
-at::Tensor rotated(const at::Tensor& sequence, int64_t place) {
-  const int64_t rest = sequence.numel() - place;
-  auto turned = at::empty_like(sequence);
-  turned.narrow(0, 0, rest).copy_(sequence.narrow(0, place, rest));
-  turned.narrow(0, rest, place).copy_(sequence.narrow(0, 0, place));
-  return turned;
-}
-
-// `count` elements, which repeat the sequence.
-at::Tensor repeated(const at::Tensor& sequence, int64_t count) {
+// `count` elements from `place` of the sequence on, which repeat it.
+at::Tensor repeated(const at::Tensor& sequence, int64_t place, int64_t count) {
   const int64_t period = sequence.numel();
+  if (place + count <= period) return sequence.narrow(0, place, count).clone();
+  auto turned = at::empty_like(sequence);
+  turned.narrow(0, 0, period - place).copy_(sequence.narrow(0, place, period - place));
+  turned.narrow(0, period - place, place).copy_(sequence.narrow(0, 0, place));
   auto memory = at::empty({count}, sequence.options());
-  if (count == 0) return memory;
   const int64_t whole = count / period * period;
-  memory.narrow(0, 0, whole).view({-1, period}).copy_(sequence);
-  memory.narrow(0, whole, count - whole).copy_(sequence.narrow(0, 0, count - whole));
+  memory.narrow(0, 0, whole).view({-1, period}).copy_(turned);
+  memory.narrow(0, whole, count - whole).copy_(turned.narrow(0, 0, count - whole));
   return memory;
 }
 
@@ -111,10 +105,10 @@ at::Tensor InventedData::tensor(const torch_compat::TensorMetadata& metadata, in
   const auto device = metadata.device;
   on_gpus_ = on_gpus_ || device.is_cuda();
   const bool drawn_anew = !at::isFloatingType(type) && type != at::kBool;
-  const auto source =
-      drawn_anew ? integers(count, type, begin, end).to(device)
-                 : rotated(sequence_on(device, type, special), tensors_++ * kShift % kPeriod);
-  return repeated(source, count).as_strided(metadata.sizes, metadata.strides);
+  const auto memory = drawn_anew ? repeated(integers(count, type, begin, end).to(device), 0, count)
+                                 : repeated(sequence_on(device, type, special),
+                                            tensors_++ * kShift % kPeriod, count);
+  return memory.as_strided(metadata.sizes, metadata.strides);
 }
 
 }  // namespace antegrad::compiler

@@ -18,6 +18,11 @@
 namespace antegrad::compiler {
 namespace {
 
+const std::string& libtorch_build() {
+  static const auto text = to_string(hash_of_bytes(at::show_config()));
+  return text;
+}
+
 kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability,
                           Device device) {
   if (capability == lower::Capability::cuda) {
@@ -26,7 +31,7 @@ kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capabil
             .capability = capability,
             .made_for =
                 fmt::format("{}, {}", runtime::cuda_code_maker(torch_compat::to_c10_device(device)),
-                            to_string(hash_of_bytes(at::show_config())))};
+                            libtorch_build())};
   }
   return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
           .functions = {kernel.name},
@@ -39,8 +44,8 @@ kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capabil
 }  // namespace
 
 const std::string& this_machine() {
-  static const auto text = fmt::format("{}, {}", torch_compat::cpu_and_libtorch(),
-                                       to_string(hash_of_bytes(at::show_config())));
+  static const auto text =
+      fmt::format("{}, {}", torch_compat::cpu_and_libtorch(), libtorch_build());
   return text;
 }
 
