@@ -250,13 +250,15 @@ TEST_F(GpuProcesses, TheSecondOneMakesProvesAndMeasuresNothing) {
   EXPECT_GT(first.compiled, 0);
   EXPECT_GT(first.compared, 0);
   EXPECT_GT(first.measured, 0);
-  EXPECT_EQ(entries().size(), static_cast<size_t>(first.compiled));
+  EXPECT_GE(entries().size(), static_cast<size_t>(first.compiled));
   expect_none(train(folder_ / "two.bundle", caches));
   // Code that was changed is made again, and nothing else.
   for (const auto& entry : entries()) {
     std::fstream file(entry, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(200);
+    const auto changed = static_cast<char>(file.get() ^ 1);
     file.seekp(200);
-    file.put('\x55');
+    file.put(changed);
   }
   const auto third = train(folder_ / "three.bundle", caches);
   EXPECT_EQ(third.compiled, first.compiled);
