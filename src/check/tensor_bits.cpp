@@ -1,11 +1,14 @@
 #include "check/tensor_bits.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/isnan.h>
 #include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
+#include <utility>
 
 #include "torch_compat/tensor_metadata.h"
 
@@ -23,35 +26,41 @@ std::string text_of(const at::Tensor& element) {
   return fmt::format("{}", value.toDouble());
 }
 
-// The integers with as many bytes.
-at::ScalarType integers_of(int64_t bytes) {
-  switch (bytes) {
-    case 1: return at::kByte;
-    case 2: return at::kShort;
-    case 4: return at::kInt;
-    default: return at::kLong;
-  }
+// Any NaN equals any other.
+at::Tensor without_nans(at::Tensor differ, const at::Tensor& x, const at::Tensor& y) {
+  if (!x.is_floating_point()) return differ;
+  const auto is_nan = [](const at::Tensor& t) {
+    return at::isnan(t.element_size() == 1 ? t.to(at::kFloat) : t);
+  };
+  return differ.logical_and_(is_nan(x).logical_and(is_nan(y)).logical_not());
 }
 
-bool have_equal_bytes(const at::Tensor& x, const at::Tensor& y) {
-  return x.is_cpu() && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+// As differing(), on another device than the CPU.
+at::Tensor differing_there(const at::Tensor& x, const at::Tensor& y) {
+  if (x.is_complex()) return differing_there(at::view_as_real(x), at::view_as_real(y)).any(-1);
+  constexpr at::ScalarType kBits[] = {at::kChar, at::kShort, at::kInt, at::kLong};
+  const auto bits = kBits[std::countr_zero(static_cast<uint64_t>(x.element_size()))];
+  return without_nans(x.view(bits).ne(y.view(bits)), x, y);
 }
 
-// Which elements of contiguous tensors differ, as bools; undefined if none does, as far as that is
-// known without asking a device.
+// Which elements of contiguous tensors differ, as bools; undefined if none does.
 at::Tensor differing(const at::Tensor& x, const at::Tensor& y) {
-  if (x.numel() == 0 || have_equal_bytes(x, y)) return {};
+  if (x.numel() == 0) return {};
+  if (!x.is_cpu()) return differing_there(x, y);
+  if (std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0) return {};
   if (x.is_complex()) {
     const auto parts = differing(at::view_as_real(x), at::view_as_real(y));
     return parts.defined() ? parts.any(-1) : parts;
   }
-  const auto type = integers_of(x.element_size());
-  const auto differ = x.view(type).ne(y.view(type));
-  if (!x.is_floating_point()) return differ;
-  const auto is_nan = [&](const at::Tensor& t) {
-    return at::isnan(x.element_size() == 1 ? t.to(at::kFloat) : t);
-  };
-  return differ.logical_and_(is_nan(x).logical_and(is_nan(y)).logical_not());
+  auto differ = at::empty(x.sizes(), at::kBool);
+  const auto bytes = x.element_size();
+  const auto* a = static_cast<const char*>(x.const_data_ptr());
+  const auto* b = static_cast<const char*>(y.const_data_ptr());
+  auto* bools = differ.mutable_data_ptr<bool>();
+  for (int64_t i = 0; i < x.numel(); ++i, a += bytes, b += bytes) {
+    bools[i] = std::memcmp(a, b, static_cast<size_t>(bytes)) != 0;
+  }
+  return without_nans(std::move(differ), x, y);
 }
 
 int64_t count(const at::Tensor& bools) { return bools.defined() ? bools.sum().item<int64_t>() : 0; }
@@ -60,8 +69,9 @@ int64_t count(const at::Tensor& bools) { return bools.defined() ? bools.sum().it
 
 int64_t count_differing(const at::Tensor& x, const at::Tensor& y) {
   if (x.numel() == 0) return 0;
-  const bool as_they_lie = x.strides() == y.strides() && x.is_non_overlapping_and_dense();
-  if (as_they_lie && have_equal_bytes(x, y)) return 0;
+  const bool as_they_lie =
+      x.is_cpu() && x.strides() == y.strides() && x.is_non_overlapping_and_dense();
+  if (as_they_lie && std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0) return 0;
   return count(differing(x.contiguous(), y.contiguous()));
 }
 
