@@ -6,6 +6,7 @@
 #include <torch/cuda.h>
 #include <torch/optim.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -191,6 +192,25 @@ TEST_F(LoweredOnGpu, TrainsAGptAsEagerModeDoes) {
   const auto eager = losses(false), ours = losses(true);
   for (size_t i = 0; i < eager.size(); ++i) EXPECT_NEAR(ours[i], eager[i], 0.05) << "step " << i;
   EXPECT_LT(ours.back(), ours.front() - 1);
+}
+
+// A row with an infinity or a NaN is NaN as a whole, so others have to be compared, too.
+TEST_F(LoweredOnGpu, WrongRowsAreFound) {
+  compiler::set_kernel_fault([](lower::Kernel& kernel) {
+    for (auto& code : kernel.code) {
+      if (code.op == lower::Op::sub) code.op = lower::Op::add;
+    }
+  });
+  const auto fn = [](const List& xs) { return at::softmax(xs[0] - xs[1], -1) * xs[1]; };
+  auto step = compile(fn, close());
+  const List inputs{at::randn({64, 768}, at::kCUDA), at::randn({64, 768}, at::kCUDA)};
+  EXPECT_TRUE(at::allclose(step(inputs), fn(inputs)));
+  compiler::set_kernel_fault(nullptr);
+  const auto& program = step.report().programs.at(0);
+  EXPECT_TRUE(program.generated_kernels.empty()) << step.report();
+  EXPECT_TRUE(std::ranges::any_of(program.not_generated, [](const auto& refused) {
+    return refused.first.find("less accurate") != std::string::npos;
+  })) << ::testing::PrintToString(program.not_generated);
 }
 
 // ---- in processes of their own -----------------------------------------------------------------
