@@ -1,5 +1,11 @@
 // Training steps on a GPU with generated kernels, beside libtorch's kernels and eager mode, in
 // turns: time, and the peak of the step. bfloat16.
+//
+//   lowered_cuda/<case>/close_first_call_{cold,warm}_ms
+//     to the end of the first step of a process, from the call of compile() on: without anything on
+//     disk, and with what an earlier process left there. Peer: eager's first step
+//   lowered_cuda/<case>/close_compile_{cold,warm}_ms
+//     compiling, as part of that
 
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
@@ -9,9 +15,13 @@
 #include <torch/utils.h>
 
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "common/child.h"
+#include "common/empty_cache.h"
 #include "common/gpu_memory.h"
 #include "common/harness.h"
 #include "common/measure.h"
@@ -51,21 +61,74 @@ Subject mlp() {
           at::randn({4096, 2048}, options), at::randn({4096, 2048}, options)};
 }
 
+constexpr const char* kChild = "--first-call";
+
+Subject subject_of(const std::string& name) {
+  if (name == "gpt2") return gpt2(name, 8, 1024);
+  if (name == "gpt2_short") return gpt2(name, 1, 64);
+  return mlp();
+}
+
+// One first step, as one line of JSON.
+void run_first_call(const std::string& name, const std::string& way) {
+  const auto subject = subject_of(name);
+  torch::cuda::synchronize();
+  nlohmann::json found{{"compile_ms", 0.0}};
+  found["first_ms"] = time_ms([&] {
+    if (way == "eager") {
+      subject.loss(subject.x, subject.y).backward();
+    } else {
+      auto step = compile(subject.module, subject.loss,
+                          Options().with_lowering(Lowering::close).with_audit(Audit::off));
+      at::Tensor(step(subject.x, subject.y)).backward();
+      found["compile_ms"] = step.report().programs.at(0).compile_ms;
+    }
+    torch::cuda::synchronize();
+  });
+  fmt::print("{}\n", found.dump());
+}
+
+struct FirstCalls {
+  std::vector<double> whole, compiling;
+
+  void add(const std::string& name, const std::string& way) {
+    const auto found = run_self({kChild, name, way});
+    whole.push_back(found.at("first_ms").get<double>());
+    compiling.push_back(found.at("compile_ms").get<double>());
+  }
+};
+
+void add_first_calls(Bench& bench, const std::string& name) {
+  FirstCalls eager, cold, warm;
+  for (int round = bench.rounds(3); round > 0; --round) {
+    const EmptyCache cache;
+    eager.add(name, "eager");
+    cold.add(name, "close");
+    warm.add(name, "close");
+  }
+  const Peer peer{"eager", examples::median(eager.whole)};
+  const auto add = [&](const std::string& which, const FirstCalls& calls) {
+    const double whole = examples::median(calls.whole);
+    bench.add({name, "close_first_call_" + which + "_ms", whole, "ms", peer, {}});
+    bench.add(
+        {name, "close_compile_" + which + "_ms", examples::median(calls.compiling), "ms", {}, {}});
+  };
+  add("cold", cold);
+  add("warm", warm);
+}
+
 class CudaBench {
  public:
   CudaBench(Bench& bench, Subject subject) : bench_(bench), subject_(std::move(subject)) {}
 
   void run() {
-    if (!bench_.wants(subject_.name)) return;
     const auto compiled = [&](Lowering lowering) {
       return compile(subject_.module, subject_.loss,
                      Options().with_lowering(lowering).with_audit(Audit::off));
     };
     auto close = compiled(Lowering::close);
     auto off = compiled(Lowering::off);
-    const examples::Stopwatch watch;
     step(close);
-    add("close_first_call_ms", watch.milliseconds(), "ms");
     step(off);
     const auto report = close.report();
     AG_CHECK(report.eager_calls == 0, "a compiled call ran eagerly");
@@ -113,14 +176,20 @@ class CudaBench {
 
 void run(Bench& bench) {
   if (!torch::cuda::is_available()) return note("no GPU: nothing is measured");
-  CudaBench(bench, gpt2("gpt2", 8, 1024)).run();
-  CudaBench(bench, gpt2("gpt2_short", 1, 64)).run();
-  CudaBench(bench, mlp()).run();
+  for (const std::string name : {"gpt2", "gpt2_short", "mlp"}) {
+    if (!bench.wants(name)) continue;
+    add_first_calls(bench, name);
+    CudaBench(bench, subject_of(name)).run();
+  }
 }
 
 }  // namespace
 }  // namespace antegrad::bench
 
 int main(int argc, char** argv) {
-  return antegrad::bench::run_bench("lowered_cuda", argc, argv, antegrad::bench::run);
+  using namespace antegrad::bench;
+  if (argc == 4 && std::string(argv[1]) == kChild) {
+    return run_bench([&] { run_first_call(argv[2], argv[3]); });
+  }
+  return run_bench("lowered_cuda", argc, argv, run);
 }

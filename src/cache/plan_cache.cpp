@@ -12,11 +12,6 @@
 #include "graph/split.h"
 
 namespace antegrad {
-namespace {
-
-constexpr const char* kMade = "plan";
-
-}  // namespace
 
 std::string name_of_plan(std::string_view key) { return to_string(hash_of_bytes(key)); }
 
@@ -47,17 +42,14 @@ std::string PlanCache::keep(const std::string& key, const std::string& plan,
                             const std::string& folder) {
   const auto opened = PrivateFolder::open(folder, kPlanSuffix);
   if (!opened) return opened.failure().text;
-  const auto work = opened->work();
-  if (!work) return work.failure().text;
-  if (const auto failure = work->write(kMade, plan)) return failure->text;
-  auto entry = opened->keep(*work, kMade, name_of_plan(key), key);
+  auto failure = opened->keep_bytes(plan, name_of_plan(key), key);
   const bool trims = [&] {
     const std::lock_guard guard(mutex_);
     kept_bytes_ += std::ssize(plan);
     return kept_bytes_ >= kMostPlanBytes / 16 && std::exchange(kept_bytes_, 0) > 0;
   }();
   if (trims) opened->trim(kMostPlanBytes);
-  return std::move(entry.damage);
+  return failure;
 }
 
 void PlanCache::take(std::vector<KeptPlan> plans) {

@@ -9,8 +9,8 @@
 
 namespace antegrad::check {
 
-/// The number of elements of two tensors on one device, equal in dtype and sizes, whose bits differ.
-/// Any NaN equals any other (docs/accuracy.md), and -0 differs from 0.
+/// The number of elements of two tensors on one device, equal in dtype and sizes, whose bits
+/// differ. Any NaN equals any other (docs/accuracy.md), and -0 differs from 0.
 int64_t count_differing(const at::Tensor& x, const at::Tensor& y);
 
 /// The first difference between `was` and `is`: definedness, dtype, device, sizes, bits of the

@@ -2,10 +2,12 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
+#include <exception>
 #include <limits>
 
 namespace antegrad::compiler {
@@ -36,9 +38,33 @@ int64_t span_of(const torch_compat::TensorMetadata& metadata) {
   return count;
 }
 
+// `count` elements from `place` of the sequence on, which repeat it.
+at::Tensor repeated(const at::Tensor& sequence, int64_t place, int64_t count) {
+  const int64_t period = sequence.numel();
+  if (place + count <= period) return sequence.narrow(0, place, count).clone();
+  auto turned = at::empty_like(sequence);
+  turned.narrow(0, 0, period - place).copy_(sequence.narrow(0, place, period - place));
+  turned.narrow(0, period - place, place).copy_(sequence.narrow(0, 0, place));
+  auto memory = at::empty({count}, sequence.options());
+  const int64_t whole = count / period * period;
+  memory.narrow(0, 0, whole).view({-1, period}).copy_(turned);
+  memory.narrow(0, whole, count - whole).copy_(turned.narrow(0, 0, count - whole));
+  return memory;
+}
+
 }  // namespace
 
 InventedData::InventedData() : generator_(at::detail::createCPUGenerator(kSeed)) {}
+
+InventedData::~InventedData() {
+  if (!on_gpus_) return;
+  on_devices_.clear();
+  try {
+    c10::getDeviceAllocator(c10::DeviceType::CUDA)->emptyCache();
+  } catch (const std::exception&) {
+    // It stays in the cache, where programs find it.
+  }
+}
 
 at::Tensor InventedData::integers(int64_t count, at::ScalarType type, int64_t begin, int64_t end) {
   auto elements = at::empty({std::min(count, kPeriod)}, type);
@@ -64,23 +90,25 @@ const at::Tensor& InventedData::sequence(at::ScalarType type, bool special) {
   return elements;
 }
 
+const at::Tensor& InventedData::sequence_on(c10::Device device, at::ScalarType type, bool special) {
+  const auto& elements = sequence(type, special);
+  if (device.is_cpu()) return elements;
+  auto& there = on_devices_[{device.str(), type, special}];
+  if (!there.defined()) there = elements.to(device);
+  return there;
+}
+
 at::Tensor InventedData::tensor(const torch_compat::TensorMetadata& metadata, int64_t begin,
                                 int64_t end, bool special) {
   const int64_t count = span_of(metadata);
   const auto type = metadata.dtype;
+  const auto device = metadata.device;
+  on_gpus_ = on_gpus_ || device.is_cuda();
   const bool drawn_anew = !at::isFloatingType(type) && type != at::kBool;
-  const auto source = drawn_anew ? integers(count, type, begin, end) : sequence(type, special);
-  auto memory = at::empty({count}, type);
-  const auto size = static_cast<int64_t>(memory.element_size());
-  const auto* from = static_cast<const char*>(source.const_data_ptr());
-  auto* to = static_cast<char*>(memory.mutable_data_ptr());
-  int64_t place = drawn_anew ? 0 : tensors_++ * kShift % kPeriod;
-  for (int64_t done = 0; done < count; place = 0) {
-    const int64_t next = std::min(count - done, source.numel() - place);
-    std::memcpy(to + done * size, from + place * size, static_cast<size_t>(next * size));
-    done += next;
-  }
-  return memory.to(metadata.device).as_strided(metadata.sizes, metadata.strides);
+  const auto memory = drawn_anew ? repeated(integers(count, type, begin, end).to(device), 0, count)
+                                 : repeated(sequence_on(device, type, special),
+                                            tensors_++ * kShift % kPeriod, count);
+  return memory.as_strided(metadata.sizes, metadata.strides);
 }
 
 }  // namespace antegrad::compiler

@@ -1,38 +1,57 @@
 #include "compile/kernel_code.h"
 
-#include <future>
-#include <map>
 #include <utility>
 
+#include "kernels/device_code.h"
 #include "torch_compat/convert.h"
 
 namespace antegrad::compiler {
+namespace {
 
 using kernels::Outcome;
 
+Outcome<KernelCode> for_cpu(const Outcome<kernels::Built>& built) {
+  if (!built) return built.failure();
+  return KernelCode{
+      .from = built->from, .library = built->library, .function = built->functions.at(0)};
+}
+
+Outcome<KernelCode> for_gpu(const Outcome<kernels::DeviceBuilt>& built, const std::string& function,
+                            c10::Device device) {
+  if (!built) return built.failure();
+  auto loaded = runtime::CudaFunction::load(built->code, function, device);
+  if (!loaded) return loaded.failure();
+  return KernelCode{.from = built->from, .gpu = std::move(*loaded)};
+}
+
+}  // namespace
+
+std::shared_ptr<const kernels::Code> KernelCode::held() const {
+  if (gpu != nullptr) return gpu->code();
+  return library;
+}
+
 std::vector<Outcome<KernelCode>> build_code(const KernelSources& all,
                                             const kernels::Compiler& compiler) {
-  const auto on_gpu = [&](size_t i) {
-    return runtime::CudaFunction::make(all.sources[i].text, all.sources[i].functions.front(),
-                                       torch_compat::to_c10_device(all.devices[i]));
-  };
-  std::vector<kernels::Source> for_cpu;
-  std::map<size_t, std::future<decltype(on_gpu(0))>> for_gpus;
+  const auto on_cpu = [&](size_t i) { return all.devices[i].kind == DeviceKind::cpu; };
+  const auto device = [&](size_t i) { return torch_compat::to_c10_device(all.devices[i]); };
+  std::vector<kernels::Source> sources;
+  std::vector<kernels::DeviceSource> device_sources;
   for (size_t i = 0; i < all.sources.size(); ++i) {
-    if (all.devices[i].kind == DeviceKind::cpu) {
-      for_cpu.push_back(all.sources[i]);
+    if (on_cpu(i)) {
+      sources.push_back(all.sources[i]);
     } else {
-      for_gpus.emplace(i, std::async(std::launch::async, on_gpu, i));
+      device_sources.push_back(runtime::cuda_source(all.sources[i].text, device(i)));
     }
   }
-  const auto built = kernels::build(for_cpu, compiler, {});
+  const auto libraries = kernels::build(sources, compiler, {});
+  const auto device_code =
+      kernels::build_for_devices(device_sources, runtime::compile_for_cuda, {});
   std::vector<Outcome<KernelCode>> code;
-  const auto add = [&](const auto& outcome) {
-    code.push_back(outcome ? Outcome<KernelCode>(*outcome) : outcome.failure());
-  };
-  for (size_t i = 0, next = 0; i < all.sources.size(); ++i) {
-    const auto known = for_gpus.find(i);
-    known == for_gpus.end() ? add(built[next++]) : add(known->second.get());
+  for (size_t i = 0, library = 0, of_device = 0; i < all.sources.size(); ++i) {
+    code.push_back(
+        on_cpu(i) ? for_cpu(libraries[library++])
+                  : for_gpu(device_code[of_device++], all.sources[i].functions.front(), device(i)));
   }
   return code;
 }

@@ -4,7 +4,6 @@
 /// From sources of generated kernels to code that can be called, on the CPU and on GPUs.
 
 #include <memory>
-#include <variant>
 #include <vector>
 
 #include "compile/kernel_sources.h"
@@ -15,8 +14,16 @@
 
 namespace antegrad::compiler {
 
-/// What a source became.
-using KernelCode = std::variant<kernels::Built, std::shared_ptr<const runtime::CudaFunction>>;
+/// What a source became: a function for the CPU, or one for a GPU.
+struct KernelCode {
+  kernels::CodeFrom from;
+  std::shared_ptr<const kernels::Library> library = nullptr;  ///< has `function`
+  kernels::Function function = nullptr;
+  std::shared_ptr<const runtime::CudaFunction> gpu = nullptr;
+
+  /// What bundles have of it.
+  std::shared_ptr<const kernels::Code> held() const;
+};
 
 /// By source. Several are compiled at once.
 std::vector<kernels::Outcome<KernelCode>> build_code(const KernelSources& sources,

@@ -42,13 +42,14 @@ lower::GroupBound bound_of(const runtime::GeneratedKernel& kernel, ValueId id, D
   return all;
 }
 
-// Ends of rows have few elements, so small tensors are compared often. Sums over many elements are
-// compared without special numbers, too: they would all be NaN.
+// Ends of rows have few elements, so small tensors are compared often; a GPU has no code for them
+// alone. Sums over many elements are compared without special numbers, too: they would all be NaN.
 int rounds_for(const runtime::GeneratedKernel& kernel, int64_t elements) {
-  constexpr int64_t kMost = 32, kElements = 1 << 18;
-  const int64_t least = kernel.threads == 0 ? 1 : 2;
+  constexpr int64_t kElements = 1 << 18;
+  const bool on_gpu = kernel.gpu.function != nullptr;
+  const int64_t least = on_gpu || kernel.threads != 0 ? 2 : 1, most = on_gpu ? 4 : 32;
   return static_cast<int>(
-      std::clamp<int64_t>(kElements / std::max<int64_t>(elements, 1), least, kMost));
+      std::clamp<int64_t>(kElements / std::max<int64_t>(elements, 1), least, most));
 }
 
 std::string difference_in_bits(const at::Tensor& found, const at::Tensor& expected) {

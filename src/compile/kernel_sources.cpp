@@ -18,13 +18,20 @@
 namespace antegrad::compiler {
 namespace {
 
+const std::string& libtorch_build() {
+  static const auto text = to_string(hash_of_bytes(at::show_config()));
+  return text;
+}
+
 kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability,
                           Device device) {
   if (capability == lower::Capability::cuda) {
     return {.text = lower::cuda_source(kernel),
             .functions = {kernel.name},
             .capability = capability,
-            .made_for = runtime::cuda_code_maker(torch_compat::to_c10_device(device))};
+            .made_for =
+                fmt::format("{}, {}", runtime::cuda_code_maker(torch_compat::to_c10_device(device)),
+                            libtorch_build())};
   }
   return {.text = lower::c_source(std::span(&kernel, 1), lower::c_target(capability)),
           .functions = {kernel.name},
@@ -37,8 +44,8 @@ kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capabil
 }  // namespace
 
 const std::string& this_machine() {
-  static const auto text = fmt::format("{}, {}", torch_compat::cpu_and_libtorch(),
-                                       to_string(hash_of_bytes(at::show_config())));
+  static const auto text =
+      fmt::format("{}, {}", torch_compat::cpu_and_libtorch(), libtorch_build());
   return text;
 }
 
@@ -64,9 +71,12 @@ KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
 
 Hash128 with_code(const Hash128& said, const kernels::Source& source,
                   const kernels::Compiler& compiler) {
-  return hash_of_bytes(fmt::format("{} {} {} {} {}", to_string(said),
-                                   to_string(hash_of_bytes(source.text)), source.made_for,
-                                   fmt::join(compiler.command, " "), compiler.version));
+  // That of a GPU is part of what its code is made for.
+  const bool on_cpu = source.capability != lower::Capability::cuda;
+  const auto by = on_cpu ? fmt::format(" {} {}", fmt::join(compiler.command, " "), compiler.version)
+                         : std::string();
+  return hash_of_bytes(fmt::format("{} {} {}{}", to_string(said),
+                                   to_string(hash_of_bytes(source.text)), source.made_for, by));
 }
 
 }  // namespace antegrad::compiler

@@ -29,7 +29,7 @@ KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
 /// The CPU with its features, and the build of libtorch: what measurements and proofs are of.
 const std::string& this_machine();
 
-/// What is said of a run, with all that its code is made from.
+/// What is said of a run, with all that its code is made from. `compiler`: that for the CPU.
 Hash128 with_code(const Hash128& said, const kernels::Source& source,
                   const kernels::Compiler& compiler);
 

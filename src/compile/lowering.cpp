@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "compile/compile_logs.h"
@@ -33,7 +32,6 @@
 namespace antegrad::compiler {
 namespace {
 
-using kernels::Built;
 using kernels::Compiler;
 using kernels::Libraries;
 using kernels::Outcome;
@@ -144,11 +142,10 @@ runtime::GeneratedKernel callable(const lower::GroupKernel& made, const KernelCo
       .threads = rows ? threads : 0,
       .elements = lower::parallel_size(made.kernel, made.numbers.data()),
       .split = made.split};
-  if (const auto* built = std::get_if<Built>(&code)) {
-    kernel.library = built->library;
-    kernel.function = built->functions.at(0);
-  } else {
-    kernel.gpu = {std::get<1>(code), lower::cuda_launch(made.kernel, made.numbers.data())};
+  kernel.library = code.library;
+  kernel.function = code.function;
+  if (code.gpu != nullptr) {
+    kernel.gpu = {code.gpu, lower::cuda_launch(made.kernel, made.numbers.data())};
     kernel.threads = 0;  // the CPU's do not matter
   }
   return kernel;
@@ -157,7 +154,7 @@ runtime::GeneratedKernel callable(const lower::GroupKernel& made, const KernelCo
 // Where the time of lowering a graph goes, in milliseconds.
 struct Phases {
   double group = 0, print = 0, build = 0, compare = 0, measure = 0;
-  int attempts = 0;
+  int attempts = 0, compiled = 0, compared = 0, measured = 0;
 };
 
 // Adds the time of its life to a phase.
@@ -213,8 +210,9 @@ class Attempt {
       return build_code(sources, compiler_);
     }();
     for (const auto& outcome : built) {
-      const auto* on_cpu = outcome ? std::get_if<Built>(&*outcome) : nullptr;
-      if (on_cpu != nullptr) libraries_.insert(on_cpu->library);
+      if (!outcome) continue;
+      libraries_.insert(outcome->held());
+      if (outcome->from == kernels::CodeFrom::compiler) ++phases_.compiled;
     }
     for (size_t i = 0; i < lowered.kernels.size(); ++i) {
       const auto& outcome = built[sources.of_kernel[i]];
@@ -271,6 +269,11 @@ class Attempt {
     }
     const auto claim = with_code(run.reach, source, compiler_);
     if (verdicts_.proven(claim)) return;
+    for (const auto& key : {run.claim, run.exact}) {
+      if (verdicts_.against(key).empty()) continue;
+      refused_ = true;  // as an equal kernel of this graph was
+      return;
+    }
     // A close kernel that is less accurate than libtorch's is no sign of a fault: the exact one is
     // tried next. Nor is one of two forms.
     const auto level = group.kernel.level;
@@ -279,12 +282,21 @@ class Attempt {
       return refuse(run.claim, "it differed from libtorch's in an earlier process",
                     /*warns=*/false);
     }
+    const auto this_size = with_code(run.exact, source, compiler_);
+    if (verdicts_.disproven(this_size)) {
+      return refuse(run.exact, "libtorch's result had other strides in an earlier process",
+                    /*warns=*/false);
+    }
     auto proof = compare(trial, group, node);
-    if (!proof.difference.empty()) {
+    if (proof.failed) {
+      // Memory may be there another time, or for another size.
+      refuse(run.exact, std::move(proof.difference));
+    } else if (!proof.difference.empty()) {
       refuse(run.claim, std::move(proof.difference), is_fault);
-      if (!is_fault && !proof.failed) verdicts_.note_disproof(claim);
+      if (!is_fault) verdicts_.note_disproof(claim);
     } else if (!proof.other_strides.empty()) {
       refuse(run.exact, std::move(proof.other_strides), /*warns=*/false);
+      verdicts_.note_disproof(this_size);
     } else {
       verdicts_.note_proof(claim);
     }
@@ -306,6 +318,7 @@ class Attempt {
   KernelProof compare(const KernelTrial& trial, const lower::KernelOfGroup& group,
                       const Node& node) {
     const Timer timer(phases_.compare);
+    ++phases_.compared;
     if (group.kernel.level == lower::Level::exact) return trial.compare(nullptr);
     const runtime::Program in_float64(
         lower::in_float64(lower::group_alone(graph_, group.nodes, node)), tables_);
@@ -328,6 +341,7 @@ class Attempt {
       return {scaled(known->kernel), scaled(known->library)};
     }
     const Timer timer(phases_.measure);
+    ++phases_.measured;
     auto times = verdicts_.invented();
     if (!times) times = trial.measure();
     if (!times) return {};
@@ -381,10 +395,11 @@ void log_phases(const Graph& graph, const Phases& phases, size_t kernels) {
       Log::kernels,
       [&] {
         return fmt::format(
-            "{}: {} kernels in {} attempts; grouped in {:.1f} ms, printed in {:.1f}, built in "
-            "{:.1f}, compared in {:.1f}, measured in {:.1f}",
-            graph.name, kernels, phases.attempts, phases.group, phases.print, phases.build,
-            phases.compare, phases.measure);
+            "{}: {} kernels in {} attempts; grouped in {:.1f} ms, printed in {:.1f}, {} compiled "
+            "in "
+            "{:.1f}, {} compared in {:.1f}, {} measured in {:.1f}",
+            graph.name, kernels, phases.attempts, phases.group, phases.print, phases.compiled,
+            phases.build, phases.compared, phases.compare, phases.measured, phases.measure);
       },
       LogLevel::debug);
 }

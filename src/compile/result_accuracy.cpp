@@ -3,7 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/nan_to_num.h>
+#include <ATen/ops/stack.h>
 #include <fmt/format.h>
 
 #include <cstdint>
@@ -28,51 +28,66 @@ std::string difference_of_integers(const at::Tensor& found, const at::Tensor& ex
                      found.numel());
 }
 
-// Of results on a GPU: elements enough for means, and those whose errors are the largest, so that a
-// wrong one is among them wherever it is. Moving and measuring all would take seconds.
-struct Sample {
-  at::Tensor found, expected, exact;
-};
+// Where the furthest element of each of `segments` parts is, and what is left behind.
+at::Tensor furthest(const at::Tensor& result, const at::Tensor& exact, int64_t segments) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  auto distance = result.to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).sub_(exact).abs_();
+  // Infinities that are equal have no distance that is a number.
+  distance.masked_fill_(result.isnan().logical_xor_(exact.isnan()), kInfinity)
+      .nan_to_num_(/*nan=*/0, /*posinf=*/kInfinity);
+  const auto length = distance.numel() / segments;
+  const auto options = distance.options().dtype(at::kLong);
+  const auto parts = distance.narrow(0, 0, segments * length).view({segments, length});
+  return at::cat({std::get<1>(parts.max(1)).add_(at::arange(segments, options).mul_(length)),
+                  at::arange(segments * length, distance.numel(), options)});
+}
 
-Sample sampled(const at::Tensor& found, const at::Tensor& expected, const at::Tensor& exact) {
-  constexpr int64_t kEnough = 1 << 18, kWorst = 1 << 10;
-  const auto count = found.numel();
-  if (count <= 2 * kEnough) return {found.cpu(), expected.cpu(), exact.cpu()};
-  const Sample all{found.reshape({-1}), expected.reshape({-1}), exact.reshape({-1})};
-  const auto step = count / kEnough;
-  std::vector<at::Tensor> places{at::arange(0, count, step, found.options().dtype(at::kLong))};
-  for (const auto& result : {all.found, all.expected}) {
-    const auto error = (result.to(exact.scalar_type()) - all.exact).abs();
-    const auto known = at::nan_to_num(error, /*nan=*/std::numeric_limits<double>::infinity());
-    places.push_back(std::get<1>(known.topk(kWorst)));
-  }
-  const auto place = at::cat(places);
-  const auto part = [&](const at::Tensor& tensor) { return tensor.index_select(0, place).cpu(); };
-  return {part(all.found), part(all.expected), part(all.exact)};
+// `ours`, `theirs`, `reference`: contiguous float64 on the CPU.
+std::string judged(at::ScalarType type, const at::Tensor& ours, const at::Tensor& theirs,
+                   const at::Tensor& reference, bool wider, double slack) {
+  const auto span_of = [](const at::Tensor& tensor) {
+    return std::span(tensor.const_data_ptr<double>(), static_cast<size_t>(tensor.numel()));
+  };
+  return lower::less_accurate({.type = torch_compat::to_dtype(type),
+                               .kernel = span_of(ours),
+                               .eager = span_of(theirs),
+                               .exact = span_of(reference),
+                               .wider = wider},
+                              slack);
 }
 
 }  // namespace
 
+at::Tensor sampled(const at::Tensor& found, const at::Tensor& expected, const at::Tensor& exact) {
+  constexpr int64_t kEnough = 1 << 16, kSegments = 1 << 10;
+  const auto count = found.numel();
+  const auto flat = [](const at::Tensor& tensor) { return tensor.reshape({-1}); };
+  std::vector<at::Tensor> all{flat(found), flat(expected), flat(exact)};
+  if (count > 2 * kEnough) {
+    // An even distance would meet few columns of rows of 2^n elements.
+    const auto step = (count / kEnough) | 1;
+    const auto place =
+        at::cat({at::arange(0, count, step, found.options().dtype(at::kLong)),
+                 furthest(all[0], all[2], kSegments), furthest(all[1], all[2], kSegments)});
+    for (auto& tensor : all) tensor = tensor.index_select(0, place);
+  }
+  for (auto& tensor : all) tensor = tensor.to(at::kDouble);
+  return at::stack(all).cpu();
+}
+
 std::string less_accurate(const at::Tensor& found, const at::Tensor& expected,
                           const at::Tensor& exact, bool wider, double slack) {
   if (!found.is_floating_point()) return difference_of_integers(found, expected, exact);
+  wider = wider && exact.scalar_type() == at::kDouble;
   if (!found.is_cpu()) {
-    const auto sample = sampled(found, expected, exact);
-    return less_accurate(sample.found, sample.expected, sample.exact, wider, slack);
+    const auto rows = sampled(found, expected, exact);
+    return judged(found.scalar_type(), rows[0], rows[1], rows[2], wider, slack);
   }
   const auto elements = [](const at::Tensor& tensor) {
     return tensor.to(at::kDouble).contiguous();
   };
-  const auto ours = elements(found), theirs = elements(expected), reference = elements(exact);
-  const auto span_of = [](const at::Tensor& tensor) {
-    return std::span(tensor.const_data_ptr<double>(), static_cast<size_t>(tensor.numel()));
-  };
-  return lower::less_accurate({.type = torch_compat::to_dtype(found.scalar_type()),
-                               .kernel = span_of(ours),
-                               .eager = span_of(theirs),
-                               .exact = span_of(reference),
-                               .wider = wider && exact.scalar_type() == at::kDouble},
-                              slack);
+  return judged(found.scalar_type(), elements(found), elements(expected), elements(exact), wider,
+                slack);
 }
 
 // In float64, where they are floating-point numbers, with the same strides.

@@ -252,6 +252,15 @@ PrivateFolder::Entry PrivateFolder::keep(const Work& work, const std::string& ma
   return entry;
 }
 
+std::string PrivateFolder::keep_bytes(std::string_view bytes, const std::string& name,
+                                      std::string_view record) const {
+  constexpr const char* kMade = "made";
+  const auto work = this->work();
+  if (!work) return work.failure().text;
+  if (const auto failure = work->write(kMade, bytes)) return failure->text;
+  return keep(*work, kMade, name, record).damage;
+}
+
 std::vector<PrivateFolder::Listed> PrivateFolder::list() const {
   std::vector<Listed> entries;
   for (const std::string& name : names_in(directory_.number())) {

@@ -76,6 +76,10 @@ class PrivateFolder {
   Entry keep(const Work& work, const std::string& made, const std::string& name,
              std::string_view record) const;
 
+  /// Makes an entry of these bytes. Returns why it could not be kept, in words; empty if it was.
+  std::string keep_bytes(std::string_view bytes, const std::string& name,
+                         std::string_view record) const;
+
   /// The text of a list that processes append to; empty if there is no sound one of at most
   /// `bytes`.
   std::string read_list(const std::string& name, size_t bytes) const;

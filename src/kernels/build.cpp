@@ -1,14 +1,6 @@
 #include "kernels/build.h"
 
-#include <signal.h>
-
-#include <algorithm>
 #include <atomic>
-#include <list>
-#include <map>
-#include <mutex>
-#include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,70 +9,11 @@
 #include "cost/rates_file.h"
 #include "files/private_folder.h"
 #include "graph/hash.h"
+#include "kernels/in_parallel.h"
 #include "kernels/stub.h"
 
 namespace antegrad::kernels {
 namespace {
-
-/// The libraries of this process, by the hash of what they were made from. The lock of a slot is
-/// held while its library is made, so that others wait for it.
-struct Slot {
-  std::mutex lock;
-  std::weak_ptr<const Library> library;
-  std::string code;  ///< code_of()
-};
-
-/// Outlives all threads.
-struct Slots {
-  std::mutex lock;
-  std::map<Hash128, std::shared_ptr<Slot>> by_key;
-
-  static Slots& of_process() {
-    static auto& slots = *new Slots;
-    return slots;
-  }
-};
-
-std::shared_ptr<Slot> slot_of(const Hash128& key, const std::string& code) {
-  Slots& slots = Slots::of_process();
-  const std::lock_guard guard(slots.lock);
-  auto& slot = slots.by_key[key];
-  if (!slot) {
-    slot = std::make_shared<Slot>();
-    slot->code = code;
-  }
-  return slot;
-}
-
-/// Outlive all threads. Bundles are never removed, so what is found in them stays.
-struct Bundles {
-  struct Taken {
-    CompiledKernels kernels;
-    bool keeps = false;
-  };
-  struct Found {
-    const std::string* library = nullptr;
-    bool keeps = false;
-  };
-  std::mutex lock;
-  std::list<Taken> all;
-
-  static Bundles& of_process() {
-    static auto& bundles = *new Bundles;
-    return bundles;
-  }
-
-  /// Null if no bundle has the code as this compiler makes it.
-  Found library(const std::string& code, const Compiler& compiler) {
-    const std::lock_guard guard(lock);
-    for (const auto& [bundle, keeps] : all) {
-      if (!(bundle.compiler == compiler)) continue;
-      const auto found = bundle.libraries.find(code);
-      if (found != bundle.libraries.end()) return {&found->second, keeps};
-    }
-    return {};
-  }
-};
 
 /// All of the compiler's arguments. Stubs have short names: their own could hold anything.
 std::vector<std::string> arguments_for(const Source& source) {
@@ -99,13 +32,13 @@ std::string code_of(const Source& source, const std::vector<std::string>& argume
                                              fmt::join(source.needed, " "))));
 }
 
-/// Everything that the library follows from, in text: the start of its record.
-std::string description(const Source& source, const Compiler& compiler,
-                        const std::vector<std::string>& arguments) {
-  return fmt::format("{}source {}\ncompiler {}: {}\narguments {}\nneeded {}\nfor {}\n", kRecord,
-                     to_string(hash_of_bytes(source.text)), fmt::join(compiler.command, " "),
-                     compiler.version, fmt::join(arguments, " "), fmt::join(source.needed, " "),
-                     source.made_for);
+MadeFrom made_from(const Source& source, const Compiler& compiler,
+                   const std::vector<std::string>& arguments) {
+  return {.text = source.text,
+          .compiler = fmt::format("{}: {}", fmt::join(compiler.command, " "), compiler.version),
+          .arguments = fmt::format("{}", fmt::join(arguments, " ")),
+          .needed = fmt::format("{}", fmt::join(source.needed, " ")),
+          .made_for = source.made_for};
 }
 
 using OpenedFolder = antegrad::Outcome<PrivateFolder, FolderFailure>;
@@ -124,22 +57,26 @@ class Builder {
                      fmt::format("this CPU lacks {}", fmt::join(missing, ", "))};
     }
     const auto arguments = arguments_for(source);
-    const std::string record = description(source, compiler_, arguments);
+    const std::string record = record_of(made_from(source, compiler_, arguments));
     const Hash128 key = hash_of_bytes(record);
     const std::string code = code_of(source, arguments);
     const auto slot = slot_of(key, code);
     const std::lock_guard guard(slot->lock);
     Built built;
-    built.library = slot->library.lock();
+    built.library = std::static_pointer_cast<const Library>(slot->held.lock());
     built.from = Built::From::process;
     if (!built.library) {
-      const auto bundled = Bundles::of_process().library(code, compiler_);
-      auto failure = bundled.library != nullptr
-                         ? take(*bundled.library, source, built)
+      const auto bundled = bundled_code(code, &compiler_);
+      auto failure = bundled.bytes != nullptr
+                         ? take(*bundled.bytes, source, built)
                          : make(source, arguments, to_string(key), record, built);
       if (failure) return *failure;
-      if (bundled.keeps) keep(*bundled.library, to_string(key), record);
-      slot->library = built.library;
+      // Where that does not go, the next process takes it from where this one did.
+      if (bundled.keeps && folder_ &&
+          folder_->keep_bytes(*bundled.bytes, to_string(key), record).empty()) {
+        added_ = true;
+      }
+      slot->held = built.library;
     }
     for (const std::string& name : source.functions) {
       built.functions.push_back(built.library->function(name));
@@ -158,15 +95,6 @@ class Builder {
                                      Built& built) {
     built.from = Built::From::bundle;
     return load(bundled, source, File(), built);
-  }
-
-  // Where that does not go, the next process takes it from where this one did.
-  void keep(const std::string& library, const std::string& name, const std::string& record) {
-    if (!folder_) return;
-    const auto work = folder_->work();
-    if (!work || work->write(kLibraryFile, library)) return;
-    folder_->keep(*work, kLibraryFile, name, record);
-    added_ = true;
   }
 
   static std::optional<Failure> load(std::string_view bytes, const Source& source, const File& file,
@@ -209,31 +137,6 @@ class Builder {
   std::atomic<bool> added_ = false;
 };
 
-/// Threads on which no signal handler of the host runs.
-class Threads {
- public:
-  template <class Work>
-  Threads(size_t count, const Work& work) {
-    sigset_t all, before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    try {
-      while (threads_.size() < count) threads_.emplace_back(work);
-    } catch (const std::system_error&) {
-      // As many as the system gives; the caller's thread does the rest.
-    }
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  }
-  ~Threads() {
-    for (std::thread& thread : threads_) thread.join();
-  }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  std::vector<std::thread> threads_;
-};
-
 }  // namespace
 
 std::string folder_of_kernels(const std::string& caches) {
@@ -249,50 +152,10 @@ std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compile
   const auto folder = PrivateFolder::open(folder_of(settings), kEntrySuffix);
   std::vector<Outcome<Built>> results(sources.size(), Failure{Reason::not_loadable, ""});
   Builder builder(compiler, settings, folder);
-  std::atomic<size_t> next = 0;
-  const auto work = [&] {
-    for (size_t i = next++; i < sources.size(); i = next++) results[i] = builder.build(sources[i]);
-  };
-  const size_t parallel = settings.parallel != 0
-                              ? settings.parallel
-                              : std::max(1U, std::thread::hardware_concurrency());
-  {
-    // This thread is one of them.
-    const Threads others(std::min(parallel, std::max<size_t>(sources.size(), 1)) - 1, work);
-    work();
-  }
+  in_parallel(sources.size(), settings.parallel,
+              [&](size_t i) { results[i] = builder.build(sources[i]); });
   if (builder.added()) folder->trim(settings.folder_bytes);
   return results;
-}
-
-void use_compiled(CompiledKernels compiled, bool keeps) {
-  if (compiled.libraries.empty()) return;
-  Bundles& bundles = Bundles::of_process();
-  const std::lock_guard guard(bundles.lock);
-  bundles.all.push_back({std::move(compiled), keeps});
-}
-
-std::optional<Compiler> compiler_of_compiled() {
-  Bundles& bundles = Bundles::of_process();
-  const std::lock_guard guard(bundles.lock);
-  return bundles.all.empty() ? std::nullopt : std::optional(bundles.all.front().kernels.compiler);
-}
-
-std::map<std::string, std::string> loaded_libraries(const Libraries* only) {
-  Slots& slots = Slots::of_process();
-  std::vector<std::shared_ptr<Slot>> all;
-  {
-    const std::lock_guard guard(slots.lock);
-    for (const auto& [key, slot] : slots.by_key) all.push_back(slot);
-  }
-  std::map<std::string, std::string> libraries;
-  for (const auto& slot : all) {
-    const std::lock_guard guard(slot->lock);
-    const auto library = slot->library.lock();
-    if (!library || (only != nullptr && !only->contains(library))) continue;
-    libraries[slot->code] = library->bytes();
-  }
-  return libraries;
 }
 
 }  // namespace antegrad::kernels

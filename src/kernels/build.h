@@ -12,18 +12,15 @@
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "kernels/compiled_kernels.h"
 #include "kernels/compiler.h"
 #include "kernels/library.h"
 #include "kernels/outcome.h"
+#include "kernels/process_code.h"
 
 namespace antegrad::kernels {
 
@@ -35,9 +32,8 @@ struct Settings {
   unsigned parallel = 0;                         ///< compilers at once; 0: one a core
 };
 
-/// Of the files in that folder (PrivateFolder), and the first words of their records.
+/// Of the files in that folder (PrivateFolder), also of those with code for devices.
 inline constexpr const char* kEntrySuffix = ".so";
-inline constexpr std::string_view kRecord = "antegrad kernels 2\n";
 
 /// That folder below a directory of caches (cache_directory()); empty if there is none.
 std::string folder_of_kernels(const std::string& caches);
@@ -56,8 +52,11 @@ struct Source {
   std::string made_for;  ///< CPU model and features, build of libtorch: part of the key
 };
 
+/// Where code is from.
+enum class CodeFrom : uint8_t { process, bundle, folder, compiler };
+
 struct Built {
-  enum class From : uint8_t { process, bundle, folder, compiler };
+  using From = CodeFrom;
   std::shared_ptr<const Library> library;
   std::vector<Function> functions;  ///< in the order of Source::functions; valid with the library
   From from;
@@ -67,14 +66,5 @@ struct Built {
 /// One result a source, in order. Sources that have to be compiled are compiled in parallel.
 std::vector<Outcome<Built>> build(std::span<const Source> sources, const Compiler& compiler,
                                   const Settings& settings);
-
-/// From now on build() takes these libraries where it is asked for what their compiler would make,
-/// on whichever machine that was: whether they are right here, who calls build() has to know. With
-/// `keeps`, those that are taken go to the folder, as if they had been compiled.
-void use_compiled(CompiledKernels compiled, bool keeps = false);
-/// The compiler of the first of these; nothing if there are none.
-std::optional<Compiler> compiler_of_compiled();
-/// The libraries that this process holds, as in a bundle; with `only`, of these alone.
-std::map<std::string, std::string> loaded_libraries(const Libraries* only = nullptr);
 
 }  // namespace antegrad::kernels

@@ -8,13 +8,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "files/file.h"
+#include "kernels/code.h"
 #include "kernels/outcome.h"
 
 namespace antegrad::kernels {
@@ -26,7 +26,7 @@ using Function = void (*)(char* const* buffers, const int64_t* numbers, int64_t 
 
 /// Immutable, so any thread may use it. Loaded as long as somebody holds it; who keeps a Function
 /// keeps the library too.
-class Library {
+class Library final : public Code {
  public:
   /// All symbols are resolved now, and the library's own are visible to nobody else. `needed` are
   /// sonames of libraries of this process whose symbols it uses: it was linked with stubs of them
@@ -35,22 +35,17 @@ class Library {
   static Outcome<std::shared_ptr<const Library>> load(std::string_view bytes,
                                                       const std::vector<std::string>& needed,
                                                       const File& file);
-  ~Library();
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
+  ~Library() override;
 
   /// Null if there is none of this name.
   Function function(const std::string& name) const;
 
-  /// Those it was loaded from; empty if the system does not give them.
-  std::string bytes() const;
+  std::string bytes() const override;
 
  private:
   Library(void* handle, File image) : handle_(handle), image_(std::move(image)) {}
   void* handle_;
   File image_;  // debuggers open it by its name in /proc
 };
-
-using Libraries = std::set<std::shared_ptr<const Library>>;
 
 }  // namespace antegrad::kernels

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -32,6 +33,24 @@ bool same_kind(double a, double b) {
   return std::isnan(a) ? std::isnan(b) : a == b;
 }
 
+/// A sum of logarithms, as that of a product as long as there is room.
+class LogSum {
+ public:
+  void add(double factor) {
+    if (factor > kRoom) {
+      sum_ += std::log2(factor);
+      return;
+    }
+    product_ *= factor;
+    if (product_ > kRoom) sum_ += std::log2(std::exchange(product_, 1));
+  }
+  double value() const { return sum_ + std::log2(product_); }
+
+ private:
+  static constexpr double kRoom = 0x1p500;
+  double sum_ = 0, product_ = 1;
+};
+
 class Measurement {
  public:
   explicit Measurement(const MeasuredResult& result)
@@ -52,15 +71,16 @@ class Measurement {
     }
     if (count_ < kFew && units_ <= 1) return "";
     const double count = std::max(count_, 1.0);
-    const double mean = (ours_ - theirs_) / count;
+    const double mean = differences_ / count;
     const double variance = std::max(squares_ / count - mean * mean, 0.0);
     if (mean > slack + 4 * std::sqrt(variance / count)) {
       return fmt::format("its errors are larger: {:.3f} bits in the mean, libtorch's {:.3f}",
-                         ours_ / count, theirs_ / count);
+                         ours_.value() / count, theirs_.value() / count);
     }
+    const double most = std::exp2(1 + slack) * most_;
     for (size_t i = 0; i < size(); ++i) {
       const double error = std::abs(result_.kernel[i] - result_.exact[i]);
-      if (counts(i) && error > std::exp2(1 + slack) * most_ + unit(i)) {
+      if (error > most && counts(i) && error > most + unit(i)) {
         return fmt::format("an error is {:.3g}, libtorch's largest {:.3g}", error, most_);
       }
     }
@@ -93,14 +113,17 @@ class Measurement {
   void add_errors() {
     for (size_t i = 0; i < size(); ++i) {
       if (!counts(i)) continue;
-      const double ours = std::abs(result_.kernel[i] - result_.exact[i]) / unit(i);
-      const double theirs = std::abs(result_.eager[i] - result_.exact[i]) / unit(i);
-      const double ours_log = std::log2(1 + ours), theirs_log = std::log2(1 + theirs);
+      const double one = unit(i), eager_error = std::abs(result_.eager[i] - result_.exact[i]);
+      const double ours = std::abs(result_.kernel[i] - result_.exact[i]) / one;
+      const double theirs = eager_error / one;
       units_ = std::max(units_, ours);
-      most_ = std::max(most_, theirs * unit(i));
-      ours_ += ours_log;
-      theirs_ += theirs_log;
-      squares_ += (ours_log - theirs_log) * (ours_log - theirs_log);
+      most_ = std::max(most_, eager_error);
+      ours_.add(1 + ours);
+      theirs_.add(1 + theirs);
+      // Most elements have eager's bits.
+      const double difference = ours == theirs ? 0 : std::log2((1 + ours) / (1 + theirs));
+      differences_ += difference;
+      squares_ += difference * difference;
       ++count_;
     }
   }
@@ -109,11 +132,11 @@ class Measurement {
   const Precision& precision_;
   double largest_ = 0;  // exact element
   double count_ = 0;
-  double ours_ = 0;  // sums of logarithms
-  double theirs_ = 0;
-  double squares_ = 0;  // of their differences
-  double units_ = 0;    // the most of the kernel
-  double most_ = 0;     // eager's largest error
+  LogSum ours_, theirs_;
+  double differences_ = 0;  // of the logarithms
+  double squares_ = 0;
+  double units_ = 0;  // the most of the kernel
+  double most_ = 0;   // eager's largest error
 };
 
 }  // namespace

@@ -6,13 +6,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "graph/hash.h"
 #include "torch_compat/current_stream.h"
 #include "torch_compat/device_model.h"
 
@@ -48,6 +46,8 @@ struct Cuda {
                         void* stream, void** arguments, void** extra);
   int (*cuGetErrorString)(int error, const char** text);
 };
+
+constexpr const char* kNoCuda = "libtorch brings no NVRTC";
 
 template <class Function>
 bool find(void* library, const char* name, Function& function) {
@@ -95,7 +95,7 @@ std::string text_of(const Cuda& cuda, int error) {
   return text == nullptr ? fmt::format("error {}", error) : text;
 }
 
-// "sm_90"; empty if the driver does not say it.
+// "sm_90"; empty, which no compiler takes, if the driver does not say it.
 std::string architecture_of(const Cuda& cuda, c10::Device device) {
   constexpr int kMajor = 75, kMinor = 76;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_
   int found = 0, major = 0, minor = 0;
@@ -105,6 +105,13 @@ std::string architecture_of(const Cuda& cuda, c10::Device device) {
     return "";
   }
   return fmt::format("sm_{}{}", major, minor);
+}
+
+// "NVRTC 13.0"
+std::string nvrtc_of(const Cuda& cuda) {
+  int major = 0, minor = 0;
+  cuda.nvrtcVersion(&major, &minor);
+  return fmt::format("NVRTC {}.{}", major, minor);
 }
 
 // A thread on which nothing ran yet has no context; libtorch uses the primary one of each device.
@@ -118,34 +125,12 @@ void use_context(const Cuda& cuda, c10::Device device) {
   }
 }
 
-Outcome<std::string> compiled(const Cuda& cuda, const std::string& source,
-                              const std::string& architecture) {
-  void* program = nullptr;
-  if (cuda.nvrtcCreateProgram(&program, source.c_str(), "antegrad.cu", 0, nullptr, nullptr) != 0) {
-    return Failure{Reason::compiler_failed, "NVRTC takes no program"};
-  }
-  const std::string target = "--gpu-architecture=" + architecture;
-  // Functions of CUDA are as exact as in libtorch's kernels; roundings of ours are intrinsics.
-  const std::array<const char*, 2> options{target.c_str(), "--std=c++17"};
-  const int status =
-      cuda.nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
-  size_t size = 0;
-  std::string result;
-  if (status == 0 && cuda.nvrtcGetCUBINSize(program, &size) == 0) {
-    result.resize(size);
-    cuda.nvrtcGetCUBIN(program, result.data());
-  } else if (cuda.nvrtcGetProgramLogSize(program, &size) == 0) {
-    result.resize(size);
-    cuda.nvrtcGetProgramLog(program, result.data());
-  }
-  cuda.nvrtcDestroyProgram(&program);
-  if (status == 0 && !result.empty()) return result;
-  return Failure{Reason::compiler_failed, "NVRTC says: " + result.substr(0, result.find('\0'))};
-}
-
 struct Known {
   std::mutex mutex;
-  std::map<std::pair<c10::DeviceIndex, Hash128>, std::weak_ptr<const CudaFunction>> functions;
+  // A function holds its code, so the address of code that lives on is that of no other.
+  std::map<std::pair<c10::DeviceIndex, const kernels::DeviceCode*>,
+           std::weak_ptr<const CudaFunction>>
+      functions;
 
   static Known& of_process() {
     static auto* const known = new Known();
@@ -155,38 +140,32 @@ struct Known {
 
 }  // namespace
 
-Outcome<std::shared_ptr<const CudaFunction>> CudaFunction::make(const std::string& source,
-                                                                const std::string& name,
-                                                                c10::Device device) {
+Outcome<std::shared_ptr<const CudaFunction>> CudaFunction::load(
+    std::shared_ptr<const kernels::DeviceCode> code, const std::string& name, c10::Device device) {
   const Cuda* const cuda = cuda_of_process();
-  if (cuda == nullptr) return Failure{Reason::no_compiler, "libtorch brings no NVRTC"};
+  if (cuda == nullptr) return Failure{Reason::no_compiler, kNoCuda};
   auto& known = Known::of_process();
-  const std::pair key(device.index(), hash_of_bytes(source));
-  const auto look_up = [&] {
-    const std::lock_guard lock(known.mutex);
-    const auto found = known.functions.find(key);
-    return found == known.functions.end() ? nullptr : found->second.lock();
-  };
-  if (auto function = look_up()) return function;
-  const auto architecture = architecture_of(*cuda, device);
-  if (architecture.empty()) return Failure{Reason::no_compiler, "the driver has no such device"};
-  const auto code = compiled(*cuda, source, architecture);
-  if (!code) return code.failure();
+  const std::lock_guard lock(known.mutex);
+  auto& function_of_code = known.functions[{device.index(), code.get()}];
+  if (auto function = function_of_code.lock()) return function;
   const c10::DeviceGuard guard(device);
   use_context(*cuda, device);
-  void* module = nullptr;
-  if (const int error = cuda->cuModuleLoadData(&module, code->data()); error != 0) {
+  const auto failed = [&](int error) {
     return Failure{Reason::not_loadable, "the driver says: " + text_of(*cuda, error)};
+  };
+  void* module = nullptr;
+  if (const int error = cuda->cuModuleLoadData(&module, code->view().data()); error != 0) {
+    return failed(error);
   }
   void* function = nullptr;
   if (const int error = cuda->cuModuleGetFunction(&function, module, name.c_str()); error != 0) {
     cuda->cuModuleUnload(module);
-    return Failure{Reason::not_loadable, "the driver says: " + text_of(*cuda, error)};
+    return failed(error);
   }
-  std::shared_ptr<const CudaFunction> made(new CudaFunction(device, module, function));
-  const std::lock_guard lock(known.mutex);
-  known.functions[key] = made;
-  return made;
+  std::shared_ptr<const CudaFunction> loaded(
+      new CudaFunction(std::move(code), device, module, function));
+  function_of_code = loaded;
+  return loaded;
 }
 
 CudaFunction::~CudaFunction() {
@@ -211,13 +190,48 @@ void CudaFunction::launch(int64_t blocks, int32_t threads, std::vector<uint64_t>
 
 bool has_cuda_code() { return cuda_of_process() != nullptr; }
 
+kernels::DeviceSource cuda_source(std::string text, c10::Device device) {
+  const Cuda& cuda = *cuda_of_process();
+  // Functions of CUDA are as exact as in libtorch's kernels; roundings of ours are intrinsics.
+  return {.text = std::move(text),
+          .compiler = nvrtc_of(cuda),
+          .arguments = {"--gpu-architecture=" + architecture_of(cuda, device), "--std=c++17"},
+          .made_for = torch_compat::libtorch_version()};
+}
+
+Outcome<std::string> compile_for_cuda(const kernels::DeviceSource& source) {
+  const Cuda* const cuda = cuda_of_process();
+  if (cuda == nullptr) return Failure{Reason::no_compiler, kNoCuda};
+  void* program = nullptr;
+  if (cuda->nvrtcCreateProgram(&program, source.text.c_str(), "antegrad.cu", 0, nullptr, nullptr) !=
+      0) {
+    return Failure{Reason::compiler_failed, "NVRTC takes no program"};
+  }
+  std::vector<const char*> options;
+  for (const auto& argument : source.arguments) options.push_back(argument.c_str());
+  const int status =
+      cuda->nvrtcCompileProgram(program, static_cast<int>(options.size()), options.data());
+  size_t size = 0;
+  std::string result;
+  if (status == 0 && cuda->nvrtcGetCUBINSize(program, &size) == 0) {
+    result.resize(size);
+    cuda->nvrtcGetCUBIN(program, result.data());
+  } else if (cuda->nvrtcGetProgramLogSize(program, &size) == 0) {
+    result.resize(size);
+    cuda->nvrtcGetProgramLog(program, result.data());
+  }
+  cuda->nvrtcDestroyProgram(&program);
+  if (status == 0 && !result.empty()) return result;
+  return Failure{Reason::compiler_failed, "NVRTC says: " + result.substr(0, result.find('\0'))};
+}
+
 std::string cuda_code_maker(c10::Device device) {
   const Cuda& cuda = *cuda_of_process();
-  int major = 0, minor = 0, driver = 0;
-  cuda.nvrtcVersion(&major, &minor);
+  int driver = 0;
   cuda.cuDriverGetVersion(&driver);
-  return fmt::format("{}, {}, NVRTC {}.{}, driver {}", torch_compat::cuda_model(device),
-                     torch_compat::cpu_and_libtorch(), major, minor, driver);
+  return fmt::format("{}, {}, libtorch {}, {}, driver {}", torch_compat::cuda_model(device),
+                     architecture_of(cuda, device), torch_compat::libtorch_version(),
+                     nvrtc_of(cuda), driver);
 }
 
 }  // namespace antegrad::runtime

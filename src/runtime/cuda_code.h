@@ -10,8 +10,10 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "kernels/device_code.h"
 #include "kernels/outcome.h"
 
 namespace antegrad::runtime {
@@ -19,11 +21,10 @@ namespace antegrad::runtime {
 /// A kernel that is loaded on a device. Any number of threads may launch it at once.
 class CudaFunction {
  public:
-  /// The function of this name in a file of CUDA C++. Compiled once a process and device, which
-  /// takes some tens of milliseconds. The device has to be in use already.
-  static kernels::Outcome<std::shared_ptr<const CudaFunction>> make(const std::string& source,
-                                                                    const std::string& name,
-                                                                    c10::Device device);
+  /// The function of this name in code that compile_for_cuda() made for the device. Loaded once a
+  /// process and device. The device has to be in use already.
+  static kernels::Outcome<std::shared_ptr<const CudaFunction>> load(
+      std::shared_ptr<const kernels::DeviceCode> code, const std::string& name, c10::Device device);
   ~CudaFunction();
   CudaFunction(const CudaFunction&) = delete;
   CudaFunction& operator=(const CudaFunction&) = delete;
@@ -33,19 +34,30 @@ class CudaFunction {
   void launch(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const;
 
   c10::Device device() const { return device_; }
+  const std::shared_ptr<const kernels::DeviceCode>& code() const { return code_; }
 
  private:
-  CudaFunction(c10::Device device, void* module, void* function)
-      : device_(device), module_(module), function_(function) {}
+  CudaFunction(std::shared_ptr<const kernels::DeviceCode> code, c10::Device device, void* module,
+               void* function)
+      : code_(std::move(code)), device_(device), module_(module), function_(function) {}
+  const std::shared_ptr<const kernels::DeviceCode> code_;
   const c10::Device device_;
   void* const module_;
   void* const function_;
 };
 
-/// Whether CudaFunction::make() may work: libtorch has CUDA, and this process sees a GPU.
+/// Whether there may be such code: libtorch has CUDA, and this process sees a GPU. The functions
+/// below need it.
 bool has_cuda_code();
 
-/// What the code for a device depends on: its model, the compiler, and the driver.
+/// A file of CUDA C++, with what it is compiled by and for.
+kernels::DeviceSource cuda_source(std::string text, c10::Device device);
+
+/// A kernels::DeviceCompiler for such files: NVRTC, which takes some tens of milliseconds.
+kernels::Outcome<std::string> compile_for_cuda(const kernels::DeviceSource& source);
+
+/// On what it depends what code for a device computes, and how fast: its model, libtorch, the
+/// compiler, and the driver.
 std::string cuda_code_maker(c10::Device device);
 
 }  // namespace antegrad::runtime

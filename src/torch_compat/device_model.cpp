@@ -31,6 +31,8 @@ const std::string& cpu_model() {
 
 }  // namespace
 
+std::string libtorch_version() { return TORCH_VERSION; }
+
 std::string cpu_and_libtorch() { return c10::str(cpu_model(), ", libtorch ", TORCH_VERSION); }
 
 std::string device_model(c10::Device device) {

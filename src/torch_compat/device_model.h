@@ -17,6 +17,9 @@ std::string device_model(c10::Device device);
 /// What generated code for the CPU depends on: its model, and the version of libtorch.
 std::string cpu_and_libtorch();
 
+/// "2.13.0"
+std::string libtorch_version();
+
 /// The name of a CUDA device and its number of multiprocessors.
 std::string cuda_model(c10::Device device);
 

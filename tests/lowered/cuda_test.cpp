@@ -6,12 +6,19 @@
 #include <torch/cuda.h>
 #include <torch/optim.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "common/models.h"
+#include "compile/lowering.h"
+#include "processes.h"
 #include "support/bits.h"
+#include "support/folder.h"
 #include "training.h"
 
 namespace antegrad::testing {
@@ -185,6 +192,133 @@ TEST_F(LoweredOnGpu, TrainsAGptAsEagerModeDoes) {
   const auto eager = losses(false), ours = losses(true);
   for (size_t i = 0; i < eager.size(); ++i) EXPECT_NEAR(ours[i], eager[i], 0.05) << "step " << i;
   EXPECT_LT(ours.back(), ours.front() - 1);
+}
+
+// A row with an infinity or a NaN is NaN as a whole, so others have to be compared, too.
+TEST_F(LoweredOnGpu, WrongRowsAreFound) {
+  compiler::set_kernel_fault([](lower::Kernel& kernel) {
+    for (auto& code : kernel.code) {
+      if (code.op == lower::Op::sub) code.op = lower::Op::add;
+    }
+  });
+  const auto fn = [](const List& xs) { return at::softmax(xs[0] - xs[1], -1) * xs[1]; };
+  auto step = compile(fn, close());
+  const List inputs{at::randn({64, 768}, at::kCUDA), at::randn({64, 768}, at::kCUDA)};
+  EXPECT_TRUE(at::allclose(step(inputs), fn(inputs)));
+  compiler::set_kernel_fault(nullptr);
+  const auto& program = step.report().programs.at(0);
+  EXPECT_TRUE(program.generated_kernels.empty()) << step.report();
+  EXPECT_TRUE(std::ranges::any_of(program.not_generated, [](const auto& refused) {
+    return refused.first.find("less accurate") != std::string::npos;
+  })) << ::testing::PrintToString(program.not_generated);
+}
+
+// ---- in processes of their own -----------------------------------------------------------------
+
+const char* bundle() { return std::getenv("ANTEGRAD_TEST_BUNDLE"); }
+
+// With a bundle of this name: takes it, or writes it where there is none.
+TEST_F(LoweredOnGpu, TrainsInAProcessOfItsOwn) {
+  if (bundle() == nullptr) GTEST_SKIP() << "runs in the processes of other tests";
+  const bool loads = std::filesystem::exists(bundle());
+  if (loads) load_bundle(bundle());
+  const auto fn = [](const List& xs) {
+    const auto normal = at::layer_norm(xs[0] * 2 + xs[1], {xs[0].size(-1)}, xs[2], xs[3]);
+    return at::softmax(normal.sigmoid().to(at::kFloat), -1).square().sum();
+  };
+  auto step = compile(fn, Options(close()).with_keep_slow_kernels(false));
+  auto inputs = made({{40, 768}, {40, 768}, {768}, {768}}, at::kBFloat16);
+  trained(step, inputs);
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  EXPECT_FALSE(report.programs.at(0).generated_kernels.empty()) << report;
+  if (!loads) save_bundle(bundle());
+}
+
+class GpuProcesses : public LoweredOnGpu {
+ protected:
+  // A process that finds these caches, and what it does to get its kernels.
+  KernelWork train(const std::string& bundle, const std::string& caches) {
+    const std::string log = folder_ / "log";
+    const auto environment =
+        std::string(kLogsKernels) + " ANTEGRAD_TEST_BUNDLE=" + bundle + " XDG_CACHE_HOME=" + caches;
+    EXPECT_EQ(run_test("LoweredOnGpu.TrainsInAProcessOfItsOwn", environment, log), 0)
+        << text_of(log);
+    return work_in(text_of(log));
+  }
+  static void expect_none(const KernelWork& work) {
+    EXPECT_GT(work.graphs, 0);
+    EXPECT_EQ(work.compiled, 0);
+    EXPECT_EQ(work.compared, 0);
+    EXPECT_EQ(work.measured, 0);
+  }
+  std::vector<std::filesystem::path> entries() const {
+    std::vector<std::filesystem::path> found;
+    for (const auto& file :
+         std::filesystem::directory_iterator(folder_ / "caches/antegrad/kernels")) {
+      if (file.path().extension() == ".so") found.push_back(file.path());
+    }
+    return found;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(GpuProcesses, TheSecondOneMakesProvesAndMeasuresNothing) {
+  const std::string caches = folder_ / "caches";
+  const auto first = train(folder_ / "one.bundle", caches);
+  EXPECT_GT(first.compiled, 0);
+  EXPECT_GT(first.compared, 0);
+  EXPECT_GT(first.measured, 0);
+  EXPECT_GE(entries().size(), static_cast<size_t>(first.compiled));
+  expect_none(train(folder_ / "two.bundle", caches));
+  // Code that was changed is made again, and nothing else.
+  for (const auto& entry : entries()) {
+    std::fstream file(entry, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(200);
+    const auto changed = static_cast<char>(file.get() ^ 1);
+    file.seekp(200);
+    file.put(changed);
+  }
+  const auto third = train(folder_ / "three.bundle", caches);
+  EXPECT_EQ(third.compiled, first.compiled);
+  EXPECT_EQ(third.compared + third.measured, 0);
+  expect_none(train(folder_ / "four.bundle", caches));
+  // A bundle alone.
+  expect_none(train(folder_ / "one.bundle", "/proc/none"));
+}
+
+// So much that a proof, which takes several times the memory of the kernel, finds none.
+TEST_F(LoweredOnGpu, WithoutMemoryForProofsLibtorchsKernelsRun) {
+  constexpr int64_t kMiB = 1 << 20, kChunk = 256 * kMiB;
+  compiler::set_kernel_fault(nullptr);  // forgets what is known
+  const auto x = at::randn({128 * kMiB / 4}, at::kCUDA);
+  const auto fn = [](const List& xs) { return (xs[0] * 1.5 + 2).sigmoid().tanh() * 3; };
+  const auto wanted = fn({x});
+  List filled;
+  const auto fill = [&](int64_t bytes) {
+    try {
+      while (true) filled.push_back(at::empty({bytes}, at::device(at::kCUDA).dtype(at::kByte)));
+    } catch (const c10::OutOfMemoryError&) {
+    }
+  };
+  fill(8 * kChunk);
+  fill(kChunk);
+  filled.resize(filled.size() - 2);  // 512 MiB and a rest
+  auto step = compile(fn, close());
+  const at::Tensor found = step(List{x});
+  const auto report = step.report();
+  filled.clear();
+  EXPECT_TRUE(at::allclose(found, wanted));
+  EXPECT_EQ(report.eager_calls, 0);
+  const auto& program = report.programs.at(0);
+  EXPECT_TRUE(program.generated_kernels.empty()) << report;
+  ASSERT_FALSE(program.not_generated.empty());
+  EXPECT_NE(program.not_generated.begin()->first.find("could not be compared"), std::string::npos)
+      << program.not_generated.begin()->first;
+  const auto small = x.slice(0, 0, 1000);
+  EXPECT_TRUE(at::allclose(step(List{small}), fn({small})));
+  EXPECT_EQ(step.report().programs.at(1).generated_kernels.size(), 1U) << step.report();
 }
 
 }  // namespace lowered_cuda_test

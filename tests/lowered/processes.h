@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <regex>
 #include <string>
 
 #include "training.h"
@@ -26,6 +27,26 @@ inline int run_test(const std::string& test, const std::string& environment,
   const auto command =
       environment + " '" + self + "' --gtest_filter=" + test + " > " + log + " 2>&1";
   return std::system(command.c_str());  // NOLINT
+}
+
+/// How many kernels a process compiled, compared with libtorch's, and measured, as it logs with
+/// kLogsKernels.
+inline constexpr const char* kLogsKernels = "ANTEGRAD_LOGS=+kernels";
+struct KernelWork {
+  int graphs = 0, compiled = 0, compared = 0, measured = 0;
+};
+
+inline KernelWork work_in(const std::string& log) {
+  static const std::regex line(
+      "([0-9]+) compiled in [0-9.]+, ([0-9]+) compared in [0-9.]+, ([0-9]+) measured in");
+  KernelWork found;
+  for (std::sregex_iterator at(log.begin(), log.end(), line), end; at != end; ++at) {
+    ++found.graphs;
+    found.compiled += std::stoi((*at)[1]);
+    found.compared += std::stoi((*at)[2]);
+    found.measured += std::stoi((*at)[3]);
+  }
+  return found;
 }
 
 /// A loss with sums of rows and of all elements.
