@@ -1,0 +1,113 @@
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "torch_compat/device_graph.h"
+
+namespace antegrad::torch_compat {
+namespace {
+
+namespace allocator = c10::cuda::CUDACachingAllocator;
+
+// The stream on which graphs are recorded that will run on another one. It is nobody else's:
+// libraries keep scratch memory for each stream, which graphs of two streams must not share.
+c10::cuda::CUDAStream stream_to_record_for(c10::cuda::CUDAStream stream) {
+  static std::mutex mutex;
+  static auto* const streams =
+      new std::map<std::pair<c10::DeviceIndex, cudaStream_t>, cudaStream_t>();
+  const std::lock_guard lock(mutex);
+  auto& made = (*streams)[{stream.device_index(), stream.stream()}];
+  if (made == nullptr) {
+    C10_CUDA_CHECK(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+  }
+  return c10::cuda::getStreamFromExternal(made, stream.device_index());
+}
+
+// Versions of libtorch that want to know when a capture begins and ends.
+template <class Allocator>
+void mark_capture(Allocator& of, c10::DeviceIndex device, bool begins) {
+  if constexpr (requires { of.markCaptureBegin(device); }) {
+    begins ? of.markCaptureBegin(device) : of.markCaptureEnd(device);
+  }
+}
+
+class CudaGraph final : public DeviceGraph {
+ public:
+  explicit CudaGraph(c10::DeviceIndex device)
+      : device_(device), pool_(at::cuda::graph_pool_handle()) {}
+  ~CudaGraph() override {
+    if (executable_ != nullptr) C10_CUDA_CHECK_WARN(cudaGraphExecDestroy(executable_));
+    if (recorded_ != nullptr) C10_CUDA_CHECK_WARN(cudaGraphDestroy(recorded_));
+    if (has_pool_) allocator::releasePool(device_, pool_);
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void record(c10::cuda::CUDAStream stream, const std::function<void()>& run) {
+    const c10::cuda::CUDAStreamGuard here(stream);
+    allocator::beginAllocateToPool(
+        device_, pool_, [own = stream.stream()](cudaStream_t other) { return other == own; });
+    has_pool_ = true;
+    mark_capture(*allocator::get(), device_, true);
+    std::exception_ptr failure;
+    // Other threads may allocate memory, which a capture of the default mode forbids.
+    auto status = cudaStreamBeginCapture(stream.stream(), cudaStreamCaptureModeThreadLocal);
+    if (status == cudaSuccess) {
+      try {
+        run();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      status = cudaStreamEndCapture(stream.stream(), &recorded_);
+    }
+    mark_capture(*allocator::get(), device_, false);
+    allocator::endAllocateToPool(device_, pool_);
+    if (failure || status != cudaSuccess) (void)cudaGetLastError();  // not one of later calls
+    if (failure) std::rethrow_exception(failure);
+    C10_CUDA_CHECK(status);
+  }
+
+  void instantiate() {
+    // The flag matters to the allocator that is CUDA's own.
+    C10_CUDA_CHECK(cudaGraphInstantiateWithFlags(&executable_, recorded_,
+                                                 cudaGraphInstantiateFlagAutoFreeOnLaunch));
+    C10_CUDA_CHECK(cudaGraphDestroy(std::exchange(recorded_, nullptr)));
+    for (const auto& segment : allocator::snapshot().segments) {
+      if (segment.owner_private_pool_id != pool_) continue;
+      bytes_ += static_cast<int64_t>(segment.total_size);
+    }
+  }
+
+  void replay() const override {
+    const c10::cuda::CUDAGuard on(device_);
+    C10_CUDA_CHECK(cudaGraphLaunch(executable_, c10::cuda::getCurrentCUDAStream(device_).stream()));
+  }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  const c10::DeviceIndex device_;
+  const c10::MempoolId_t pool_;
+  bool has_pool_ = false;
+  cudaGraph_t recorded_ = nullptr;
+  cudaGraphExec_t executable_ = nullptr;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceGraph> record_graph(c10::Device device, const std::function<void()>& run) {
+  const c10::cuda::CUDAGuard on(device);
+  auto graph = std::make_unique<CudaGraph>(device.index());
+  graph->record(stream_to_record_for(c10::cuda::getCurrentCUDAStream(device.index())), run);
+  graph->instantiate();
+  return graph;
+}
+
+}  // namespace antegrad::torch_compat
