@@ -76,7 +76,7 @@ TEST(AddressHistory, CopiesNothingForProgramsThatReadWholeStorages) {
   next(history, {2});
   EXPECT_EQ(next(history, {3}), std::nullopt);
   next(history, {3});
-  EXPECT_EQ(next(history, {3}), Copied({false}));
+  EXPECT_EQ(next(history, {3}), Copied(std::vector<bool>{false}));
 }
 
 TEST(AddressHistory, EndsAfterManyGraphs) {

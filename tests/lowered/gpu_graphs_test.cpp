@@ -1,0 +1,513 @@
+// Programs that run as CUDA graphs (Options::gpu_graphs): the bits of eager mode. Skipped without a
+// GPU; what needs none is in unit/torch.
+
+#include <ATen/ATen.h>
+#include <ATen/Context.h>
+#include <antegrad/antegrad.h>
+#include <antegrad/saved_tensors.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/cuda.h>
+#include <torch/utils.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/models.h"
+#include "support/bits.h"
+#include "support/cuda_graph.h"
+#include "training.h"
+
+namespace antegrad::testing {
+namespace gpu_graphs_test {
+
+using Callable = std::function<at::Tensor(const List&)>;
+using ModelLoss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
+
+Options graphs() {
+  return Options()
+      .with_verify_graphs(true)
+      .with_lowering(Lowering::off)
+      .with_audit(Audit::off)
+      .with_gpu_graphs(GpuGraphs::on);
+}
+
+class GpuGraphsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
+    // Kernels with atomic additions would differ from run to run.
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  }
+  void TearDown() override { at::globalContext().setDeterministicAlgorithms(false, false); }
+
+  template <class Step>
+  static GpuGraphReport forward(const Step& step) {
+    return step.report().programs.at(0).gpu_graphs.at(0);
+  }
+  template <class Step>
+  static GpuGraphReport backward(const Step& step) {
+    return step.report().programs.at(0).gpu_graphs.at(1);
+  }
+  template <class Step>
+  static int64_t count(const Step& step, const std::string& part) {
+    int64_t found = 0;
+    for (const auto& graphs : step.report().programs.at(0).gpu_graphs) {
+      for (const auto& [reason, times] : graphs.node_by_node) {
+        if (reason.find(part) != std::string::npos) found += times;
+      }
+    }
+    return found;
+  }
+};
+
+at::Tensor on_gpu(at::IntArrayRef sizes) { return at::randn(sizes, at::device(at::kCUDA)); }
+at::Tensor gpu_leaf(at::IntArrayRef sizes) { return on_gpu(sizes).requires_grad_(); }
+
+at::Tensor layers(const List& xs) {
+  return ((xs[0].mm(xs[1]).tanh() * xs[2]).mm(xs[1].t()).sigmoid() + xs[0]).square().sum();
+}
+
+// ---- training ----------------------------------------------------------------------------------
+
+// A model on the GPU, made anew with the same weights, its loss, and a batch for each step.
+struct Training {
+  std::shared_ptr<torch::nn::Module> module;
+  ModelLoss loss;
+  std::function<std::pair<at::Tensor, at::Tensor>(int step)> batch;
+};
+
+template <class Model>
+Training training(Model model, at::ScalarType type,
+                  std::function<std::pair<at::Tensor, at::Tensor>(int)> batch) {
+  model->to(at::kCUDA, type);
+  return {model.ptr(), [model](at::Tensor x, at::Tensor y) mutable { return model->loss(x, y); },
+          std::move(batch)};
+}
+
+Training mlp(at::ScalarType type) {
+  return training(examples::Mlp(examples::MlpConfig{.layers = 4, .width = 64, .dropout = 0}), type,
+                  [=](int) {
+                    return std::pair(on_gpu({32, 64}).to(type), on_gpu({32, 64}).to(type));
+                  });
+}
+
+Training gpt(at::ScalarType type) {
+  const examples::GptConfig config{
+      .vocabulary = 256, .layers = 2, .width = 128, .heads = 4, .context = 64};
+  return training(examples::Gpt(config), type, [](int) {
+    const auto tokens = at::randint(256, {4, 33}, at::device(at::kCUDA).dtype(at::kLong));
+    return std::pair(tokens.narrow(1, 0, 32).contiguous(), tokens.narrow(1, 1, 32).contiguous());
+  });
+}
+
+Training cnn(at::ScalarType type) {
+  return training(examples::Cnn(examples::CnnConfig{}), type, [=](int) {
+    return std::pair(on_gpu({16, 3, 32, 32}).to(type),
+                     at::randint(10, {16}, at::device(at::kCUDA).dtype(at::kLong)));
+  });
+}
+
+// Losses, then parameters and buffers, after steps of plain gradient descent. Gradients are added
+// up over `accumulated` steps each.
+template <class Step>
+List trained_by(Step& step, const Training& training, int steps, int accumulated) {
+  List seen;
+  for (int i = 0; i < steps; ++i) {
+    torch::manual_seed(100 + i);
+    const auto [x, y] = training.batch(i);
+    const at::Tensor loss = step(x, y);
+    loss.backward();
+    seen.push_back(loss.detach());
+    if ((i + 1) % accumulated != 0) continue;
+    const at::NoGradGuard no_grad;
+    for (auto& parameter : training.module->parameters()) {
+      parameter.sub_(parameter.grad(), 0.05);
+      accumulated > 1 && i % 3 == 0 ? (void)parameter.grad().zero_()
+                                    : (void)parameter.mutable_grad().reset();
+    }
+  }
+  for (const auto& parameter : training.module->parameters()) seen.push_back(parameter.detach());
+  for (const auto& buffer : training.module->buffers()) seen.push_back(buffer);
+  return seen;
+}
+
+class GpuGraphTraining : public GpuGraphsTest {
+ protected:
+  static void expect_eager_bits(const std::function<Training(at::ScalarType)>& make,
+                                at::ScalarType type, int accumulated = 1) {
+    constexpr int kSteps = 20;
+    torch::manual_seed(0);
+    const auto eager = make(type);
+    const auto expected = trained_by(eager.loss, eager, kSteps, accumulated);
+    torch::manual_seed(0);
+    const auto ours = make(type);
+    auto step = compile(ours.module, ours.loss, graphs());
+    const auto found = trained_by(step, ours, kSteps, accumulated);
+    EXPECT_TRUE(same_bits(found, expected)) << step.report();
+    EXPECT_EQ(step.report().eager_calls, 0);
+    EXPECT_GE(forward(step).replays, kSteps - 6) << step.report();
+    EXPECT_GE(backward(step).replays, kSteps - 8) << step.report();
+    EXPECT_GT(forward(step).bytes, 0);
+  }
+};
+
+TEST_F(GpuGraphTraining, MlpHasEagerBits) {
+  expect_eager_bits(mlp, at::kFloat);
+  expect_eager_bits(mlp, at::kBFloat16);
+}
+
+TEST_F(GpuGraphTraining, GptHasEagerBits) {
+  expect_eager_bits(gpt, at::kFloat);
+  expect_eager_bits(gpt, at::kBFloat16);
+}
+
+TEST_F(GpuGraphTraining, CnnHasEagerBits) { expect_eager_bits(cnn, at::kFloat); }
+
+TEST_F(GpuGraphTraining, GradientsThatAddUp) {
+  expect_eager_bits(mlp, at::kFloat, 2);
+  expect_eager_bits(gpt, at::kBFloat16, 4);
+}
+
+TEST_F(GpuGraphTraining, CloseKernelsRunInGraphs) {
+  torch::manual_seed(0);
+  const auto plain = gpt(at::kBFloat16);
+  auto nodes = compile(plain.module, plain.loss,
+                       graphs().with_lowering(Lowering::close).with_gpu_graphs(GpuGraphs::off));
+  const auto expected = trained_by(nodes, plain, 12, 1);
+  torch::manual_seed(0);
+  const auto ours = gpt(at::kBFloat16);
+  auto step = compile(ours.module, ours.loss, graphs().with_lowering(Lowering::close));
+  EXPECT_TRUE(same_bits(trained_by(step, ours, 12, 1), expected)) << step.report();
+  EXPECT_GT(forward(step).replays, 0) << step.report();
+  EXPECT_GT(backward(step).replays, 0) << step.report();
+}
+
+// ---- what is still held ------------------------------------------------------------------------
+
+// Loss and gradients of eager mode.
+List expected_of(const Callable& fn, const List& inputs) {
+  List leaves;
+  for (const auto& input : inputs) {
+    leaves.push_back(input.detach().clone().requires_grad_(input.requires_grad()));
+  }
+  return trained(fn, leaves);
+}
+
+void clear(const List& inputs) {
+  for (const auto& input : inputs) input.mutable_grad().reset();
+}
+
+template <class Step>
+void warm_up(Step& step, const List& inputs, int times = 8) {
+  for (int i = 0; i < times; ++i) {
+    trained(step, inputs);
+    clear(inputs);
+  }
+}
+
+TEST_F(GpuGraphsTest, ResultsAndGradientsAreKept) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  const auto expected = expected_of(layers, inputs);
+  std::vector<List> kept;
+  for (int i = 0; i < 12; ++i) {
+    kept.push_back(trained(step, inputs));
+    clear(inputs);
+  }
+  for (const auto& found : kept) EXPECT_TRUE(same_bits(found, expected));
+  EXPECT_GT(forward(step).replays, 5) << step.report();
+}
+
+TEST_F(GpuGraphsTest, ForwardsBeforeTheirBackwards) {
+  auto step = compile(layers, graphs());
+  const List a{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  warm_up(step, a);
+  const auto expected = expected_of(layers, a);
+  const auto replays = forward(step).replays;
+  for (int i = 0; i < 5; ++i) {
+    const at::Tensor first = step(a), second = step(a), third = step(a);
+    second.backward();
+    const auto check = [&](const at::Tensor& loss) {
+      List found{loss.detach()};
+      for (const auto& input : a) found.push_back(input.grad());
+      EXPECT_TRUE(same_bits(found, expected));
+      clear(a);
+    };
+    check(second);
+    first.backward();
+    check(first);
+    third.backward();
+    check(third);
+  }
+  EXPECT_EQ(forward(step).replays, replays + 5) << step.report();
+  EXPECT_EQ(count(step, "still held"), 10) << step.report();
+}
+
+TEST_F(GpuGraphsTest, RetainedGraphs) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  const auto expected = expected_of(layers, inputs);
+  for (int i = 0; i < 12; ++i) {
+    const at::Tensor loss = step(inputs);
+    for (const bool retains : {true, true, false}) {
+      loss.backward({}, retains);
+      List found{loss.detach()};
+      for (const auto& input : inputs) found.push_back(input.grad());
+      EXPECT_TRUE(same_bits(found, expected)) << "call " << i;
+      clear(inputs);
+    }
+  }
+  EXPECT_GT(backward(step).replays, 10) << step.report();
+}
+
+TEST_F(GpuGraphsTest, ACallWithoutBackward) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  warm_up(step, inputs);
+  const auto expected = expected_of(layers, inputs);
+  {
+    const at::Tensor never = step(inputs);
+    EXPECT_TRUE(same_bits(trained(step, inputs), expected));
+    clear(inputs);
+    EXPECT_EQ(count(step, "still held"), 1);
+  }
+  const auto before = forward(step).replays;
+  EXPECT_TRUE(same_bits(trained(step, inputs), expected));
+  EXPECT_EQ(forward(step).replays, before + 1) << step.report();
+}
+
+// ---- what changes between calls ----------------------------------------------------------------
+
+TEST_F(GpuGraphsTest, InputsAtOtherAddresses) {
+  auto step = compile(layers, graphs());
+  const auto w = gpu_leaf({16, 16}), v = gpu_leaf({16, 16});
+  List held;  // so that the allocator does not use the same memory again
+  for (int i = 0; i < 20; ++i) {
+    held.push_back(on_gpu({16, 16}));
+    const List inputs{held.back(), w, v};
+    EXPECT_TRUE(same_bits(trained(step, inputs), expected_of(layers, inputs))) << "call " << i;
+    clear({w, v});
+  }
+  EXPECT_GT(forward(step).replays, 10) << step.report();
+}
+
+TEST_F(GpuGraphsTest, PartsOfALargeTensor) {
+  auto step = compile(layers, graphs());
+  const auto w = gpu_leaf({16, 16}), v = gpu_leaf({16, 16});
+  const auto all = on_gpu({40, 16, 16});
+  for (int i = 0; i < 40; ++i) {
+    const List inputs{all[i], w, v};
+    EXPECT_TRUE(same_bits(trained(step, inputs), expected_of(layers, inputs))) << "call " << i;
+    clear({w, v});
+  }
+  EXPECT_GT(forward(step).replays, 20) << step.report();
+}
+
+TEST_F(GpuGraphsTest, ParametersThatMove) {
+  auto step = compile(layers, graphs());
+  const auto x = on_gpu({16, 16});
+  for (int i = 0; i < 4; ++i) {
+    const List inputs{x, gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+    for (int k = 0; k < 8; ++k) {
+      EXPECT_TRUE(same_bits(trained(step, inputs), expected_of(layers, inputs)));
+      clear(inputs);
+    }
+  }
+  EXPECT_GT(forward(step).replays, 10) << step.report();
+}
+
+TEST_F(GpuGraphsTest, BatchesOfChangingSizes) {
+  auto step = compile(layers, graphs());
+  const auto w = gpu_leaf({16, 16});
+  for (int i = 0; i < 30; ++i) {
+    const int64_t rows = 8 + 4 * (i % 3);
+    const List inputs{on_gpu({rows, 16}), w, gpu_leaf({rows, 16})};
+    EXPECT_TRUE(same_bits(trained(step, inputs), expected_of(layers, inputs))) << "call " << i;
+    clear({w});
+  }
+  const auto report = step.report();
+  EXPECT_EQ(report.eager_calls, 0);
+  ASSERT_EQ(report.programs.size(), 3U);
+  for (const auto& program : report.programs) EXPECT_GT(program.gpu_graphs[0].replays, 3) << report;
+}
+
+TEST_F(GpuGraphsTest, AnotherStream) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({64, 64}), gpu_leaf({64, 64}), gpu_leaf({64, 64})};
+  warm_up(step, inputs);
+  const auto expected = expected_of(layers, inputs);
+  const auto guard = c10::impl::VirtualGuardImpl(at::kCUDA);
+  const auto other = guard.getStreamFromGlobalPool(inputs[0].device());
+  torch::cuda::synchronize();
+  for (int i = 0; i < 8; ++i) {
+    {
+      const c10::StreamGuard here(other);
+      EXPECT_TRUE(same_bits(trained(step, inputs), expected));
+      clear(inputs);
+    }
+    torch::cuda::synchronize();
+  }
+  EXPECT_EQ(forward(step).recorded, 2) << step.report();
+}
+
+TEST_F(GpuGraphsTest, ASwitchOfLibtorch) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({64, 64}), gpu_leaf({64, 64}), gpu_leaf({64, 64})};
+  warm_up(step, inputs);
+  const auto seen = [&](auto& callable, bool tf32) {
+    const at::Tensor loss = callable(inputs);
+    at::globalContext().setAllowTF32CuBLAS(tf32);  // the backward finds another switch
+    loss.backward();
+    at::globalContext().setAllowTF32CuBLAS(false);
+    List all{loss.detach()};
+    for (const auto& input : inputs) all.push_back(input.grad());
+    clear(inputs);
+    return all;
+  };
+  for (int i = 0; i < 6; ++i) {
+    const bool tf32 = i % 2 == 0;
+    EXPECT_TRUE(same_bits(seen(step, tf32), seen(layers, tf32))) << "call " << i;
+  }
+  EXPECT_GT(count(step, "switch"), 0) << step.report();
+}
+
+TEST_F(GpuGraphsTest, InferenceAndNoGrad) {
+  auto step = compile(layers, graphs());
+  const List inputs{on_gpu({16, 16}), on_gpu({16, 16}), on_gpu({16, 16})};
+  const auto expected = layers(inputs);
+  for (int i = 0; i < 6; ++i) {
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(same_bits(step(inputs), expected));
+  }
+  for (int i = 0; i < 6; ++i) {
+    const c10::InferenceMode inference;
+    const at::Tensor found = step(inputs);
+    EXPECT_TRUE(found.is_inference());
+    EXPECT_TRUE(same_bits(found, expected));
+  }
+}
+
+// ---- what has no graph -------------------------------------------------------------------------
+
+TEST_F(GpuGraphsTest, DrawsRunNodeByNode) {
+  const auto fn = [](const List& xs) { return at::dropout(xs[0] * 2, 0.4, true).sin().sum(); };
+  auto step = compile(fn, graphs());
+  const List inputs{gpu_leaf({64})};
+  for (int i = 0; i < 6; ++i) {
+    torch::manual_seed(i);
+    const auto found = trained(step, inputs);
+    clear(inputs);
+    torch::manual_seed(i);
+    EXPECT_TRUE(same_bits(found, expected_of(fn, inputs)));
+  }
+  EXPECT_EQ(forward(step).replays, 0);
+  EXPECT_NE(forward(step).refused.find("draws random numbers"), std::string::npos);
+}
+
+// The kernel counts what a mask selects, which the graph of operators does not tell.
+TEST_F(GpuGraphsTest, AnOperatorThatWaitsForTheDevice) {
+  const auto fn = [](const List& xs) {
+    c10::List<std::optional<at::Tensor>> mask;
+    mask.push_back(xs[1]);
+    return (at::index_put(xs[0], mask, xs[2]) * xs[0]).sin().sum();
+  };
+  auto step = compile(fn, graphs());
+  const auto mask = at::arange(16, at::kCUDA).remainder(4).eq(0);
+  const List inputs{gpu_leaf({16}), mask, on_gpu({4})};
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(same_bits(trained(step, inputs), expected_of(fn, inputs)));
+    clear({inputs[0]});
+  }
+  EXPECT_EQ(step.report().eager_calls, 0);
+  EXPECT_NE(forward(step).refused.find("could not be recorded"), std::string::npos)
+      << step.report();
+  // Nothing is left of the attempt: other programs are recorded.
+  auto other = compile(layers, graphs());
+  const List more{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  warm_up(other, more);
+  EXPECT_GT(forward(other).replays, 0) << other.report();
+}
+
+TEST_F(GpuGraphsTest, AnErrorInBetween) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  warm_up(step, inputs);
+  const auto expected = expected_of(layers, inputs);
+  EXPECT_ANY_THROW(step(List{inputs[0], gpu_leaf({3, 5}), inputs[2]}));
+  const at::Tensor loss = step(inputs);
+  EXPECT_ANY_THROW(loss.backward(on_gpu({3})));
+  EXPECT_TRUE(same_bits(trained(step, inputs), expected));
+}
+
+TEST_F(GpuGraphsTest, TheUsersOwnCapture) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  const auto eager = [&] {
+    const at::Tensor loss = layers(inputs);
+    List all{loss.detach()};
+    for (auto& gradient : torch::autograd::grad({loss}, inputs)) all.push_back(gradient);
+    return all;
+  };
+  const auto ours = [&] {
+    const at::Tensor loss = step(inputs);
+    List all{loss.detach()};
+    for (auto& gradient : torch::autograd::grad({loss}, inputs)) all.push_back(gradient);
+    return all;
+  };
+  on_side_stream(8, [&] { ours(); });
+  const auto replays = forward(step).replays;
+  List captured;
+  CudaGraph graph([&] { captured = ours(); });
+  EXPECT_EQ(forward(step).replays, replays);
+  for (int i = 0; i < 3; ++i) {
+    {
+      const at::NoGradGuard no_grad;
+      for (auto& input : inputs) input.add_(0.01);
+    }
+    graph.replay();
+    EXPECT_TRUE(same_bits(captured, eager()));
+  }
+}
+
+TEST_F(GpuGraphsTest, SeveralThreads) {
+  auto step = compile(layers, graphs());
+  const List inputs{on_gpu({16, 16}), on_gpu({16, 16}), on_gpu({16, 16})};
+  const auto expected = layers(inputs);
+  for (int i = 0; i < 4; ++i) step(inputs);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 50; ++i) {
+        if (!same_bits(step(inputs), expected)) ++wrong;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(GpuGraphsTest, ResetGivesTheMemoryBack) {
+  auto step = compile(layers, graphs());
+  const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  warm_up(step, inputs);
+  const auto expected = expected_of(layers, inputs);
+  const at::Tensor loss = step(inputs);  // what it saved lies in the graph's memory
+  EXPECT_GT(forward(step).bytes, 0);
+  step.reset();
+  EXPECT_TRUE(step.report().programs.empty());
+  loss.backward();
+  List found{loss.detach()};
+  for (const auto& input : inputs) found.push_back(input.grad());
+  EXPECT_TRUE(same_bits(found, expected));
+  clear(inputs);
+  EXPECT_TRUE(same_bits(trained(step, inputs), expected));
+}
+
+}  // namespace gpu_graphs_test
+}  // namespace antegrad::testing
