@@ -1,3 +1,4 @@
+#include <ATen/cuda/CUDAContextLight.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
@@ -7,7 +8,10 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "torch_compat/device_graph.h"
 
@@ -16,18 +20,31 @@ namespace {
 
 namespace allocator = c10::cuda::CUDACachingAllocator;
 
-// The stream on which graphs are recorded that will run on another one. It is nobody else's:
-// libraries keep scratch memory for each stream, which graphs of two streams must not share.
-c10::cuda::CUDAStream stream_to_record_for(c10::cuda::CUDAStream stream) {
-  static std::mutex mutex;
-  static auto* const streams =
-      new std::map<std::pair<c10::DeviceIndex, cudaStream_t>, cudaStream_t>();
-  const std::lock_guard lock(mutex);
-  auto& made = (*streams)[{stream.device_index(), stream.stream()}];
-  if (made == nullptr) {
-    C10_CUDA_CHECK(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+// The stream of a device on which graphs are recorded, one at a time. Nothing ever runs on it.
+c10::cuda::CUDAStream stream_to_record_on(c10::DeviceIndex device) {
+  static auto* const streams = new std::map<c10::DeviceIndex, cudaStream_t>();
+  auto& made = (*streams)[device];
+  if (made == nullptr) C10_CUDA_CHECK(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
+  return c10::cuda::getStreamFromExternal(made, device);
+}
+
+// Scratch memory of products of matrices, which libtorch keeps for each stream. That of a recording
+// becomes the graph's, so that no other graph uses it and nobody else frees it.
+using Scratch = decltype(at::cuda::WorkspaceMapWithMutex::map)::mapped_type;
+
+void take_scratch(cudaStream_t stream, std::vector<Scratch>& taken) {
+  for (auto* const kept : {&at::cuda::cublas_handle_stream_to_workspace(),
+                           &at::cuda::cublaslt_handle_stream_to_workspace()}) {
+    const std::unique_lock lock(kept->mutex);
+    for (auto it = kept->map.begin(); it != kept->map.end();) {
+      if (std::get<1>(it->first) != static_cast<void*>(stream)) {
+        ++it;
+        continue;
+      }
+      taken.push_back(std::move(it->second));
+      it = kept->map.erase(it);
+    }
   }
-  return c10::cuda::getStreamFromExternal(made, stream.device_index());
 }
 
 // Versions of libtorch that want to know when a capture begins and ends.
@@ -45,6 +62,7 @@ class CudaGraph final : public DeviceGraph {
   ~CudaGraph() override {
     if (executable_ != nullptr) C10_CUDA_CHECK_WARN(cudaGraphExecDestroy(executable_));
     if (recorded_ != nullptr) C10_CUDA_CHECK_WARN(cudaGraphDestroy(recorded_));
+    scratch_.clear();
     if (has_pool_) allocator::releasePool(device_, pool_);
   }
   CudaGraph(const CudaGraph&) = delete;
@@ -69,6 +87,7 @@ class CudaGraph final : public DeviceGraph {
     }
     mark_capture(*allocator::get(), device_, false);
     allocator::endAllocateToPool(device_, pool_);
+    take_scratch(stream.stream(), scratch_);
     if (failure || status != cudaSuccess) (void)cudaGetLastError();  // not one of later calls
     if (failure) std::rethrow_exception(failure);
     C10_CUDA_CHECK(status);
@@ -97,15 +116,18 @@ class CudaGraph final : public DeviceGraph {
   bool has_pool_ = false;
   cudaGraph_t recorded_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
+  std::vector<Scratch> scratch_;
   int64_t bytes_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<DeviceGraph> record_graph(c10::Device device, const std::function<void()>& run) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
   const c10::cuda::CUDAGuard on(device);
   auto graph = std::make_unique<CudaGraph>(device.index());
-  graph->record(stream_to_record_for(c10::cuda::getCurrentCUDAStream(device.index())), run);
+  graph->record(stream_to_record_on(device.index()), run);
   graph->instantiate();
   return graph;
 }
