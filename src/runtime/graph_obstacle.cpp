@@ -17,18 +17,31 @@ constexpr std::string_view kOnDevice[] = {"antegrad::restride", "antegrad::as_st
 // By base name; views replay with these where an argument was a part of something larger.
 constexpr std::string_view kByPlace[] = {"as_strided", "_reshape_alias"};
 
+// Whether the node is an attention, or the gradient of one, without dropout. It has a place for the
+// state of a generator, on the host or the device, and may have a token, but draws nothing.
+bool is_quiet_attention(const Node& node) {
+  if (node.draws_nothing()) return true;
+  const auto& names = ops::entry_of(node.op).op.info().arg_names;
+  const auto dropout = std::ranges::find(names, "dropout_p");
+  return dropout != names.end() && node.args.size() == names.size() &&
+         node.args[dropout - names.begin()] == Attr(0.0);
+}
+
 // What a node does besides starting kernels; empty for nothing.
 std::string_view on_host(const Node& node) {
   if (is_generated(node)) return {};
   const auto& traits = node.op.traits();
   if (traits.collective || traits.waits) return "communicates";
-  if ((traits.random && !node.draws_nothing()) || node.tokens > 0)
-    return "draws random numbers or has effects";
   if (traits.effect || traits.question) return "has effects";
+  if ((traits.random || node.tokens > 0) && !is_quiet_attention(node)) {
+    return "draws random numbers";
+  }
   if (traits.leaves_device) return "moves data to the host or back";
   if (traits.names_code) return "calls code of the user's";
   const auto& entry = ops::entry_of(node.op);
-  if (entry.policy == ops::Policy::data_dependent || entry.policy == ops::Policy::dynamic_outputs) {
+  // Numbers that an operator returns are sizes otherwise, the same in each call.
+  if (entry.policy == ops::Policy::dynamic_outputs ||
+      entry.handle.hasTag(at::Tag::data_dependent_output)) {
     return "asks about data";
   }
   const auto& name = entry.op.info().base_name;
@@ -38,16 +51,6 @@ std::string_view on_host(const Node& node) {
   return {};
 }
 
-// Whether the node is an attention, or the gradient of one, that has a place on the host for the
-// state of a generator and does not use it.
-bool ignores_host_state(const Node& node) {
-  if (node.draws_nothing()) return true;
-  const auto& names = node.op.info().arg_names;
-  const auto dropout = std::ranges::find(names, "dropout_p");
-  return dropout != names.end() && node.args.size() == names.size() &&
-         node.args[dropout - names.begin()] == Attr(0.0);
-}
-
 std::string name_of(const Node& node) { return is_generated(node) ? "a kernel" : node.op.name(); }
 
 // Looks at values until one is found that a graph cannot have.
@@ -55,16 +58,16 @@ class Values {
  public:
   explicit Values(const Graph& graph) : graph_(graph) {}
 
-  void visit(ValueId id, bool may_be_host_state) {
+  // Tokens are looked at by node.
+  void visit(ValueId id, bool may_be_on_host) {
     if (id == kNoValue || !other_.empty()) return;
     const auto& value = graph_.value(id);
     const auto& meta = value.meta;
-    if (value.kind == ValueKind::token) {
-      other_ = "a random number or an effect";
-    } else if (value.kind != ValueKind::tensor) {
+    if (value.kind == ValueKind::token) return;
+    if (value.kind != ValueKind::tensor) {
       other_ = "a number on the host";
     } else if (meta.device.kind != DeviceKind::cuda) {
-      if (!may_be_host_state) other_ = "a tensor on " + to_string(meta.device);
+      if (!may_be_on_host) other_ = "a tensor on " + to_string(meta.device);
     } else if (device_ && *device_ != meta.device) {
       other_ = "tensors on " + to_string(*device_) + " and " + to_string(meta.device);
     } else {
@@ -80,6 +83,11 @@ class Values {
   std::string other_;
 };
 
+bool is_saved_state(const Graph& graph, const Output& output) {
+  return output.kind == OutputKind::saved && output.value != kNoValue &&
+         graph.value(output.value).kind == ValueKind::token;
+}
+
 }  // namespace
 
 std::string graph_obstacle(const Graph& graph) {
@@ -88,17 +96,19 @@ std::string graph_obstacle(const Graph& graph) {
     if (const auto what = on_host(node); !what.empty()) {
       return name_of(node) + " " + std::string(what);
     }
-    const bool ignores = ignores_host_state(node);
-    for (const auto id : node.inputs) values.visit(id, ignores);
+    const bool has_state = !is_generated(node) && is_quiet_attention(node);
+    for (const auto id : node.inputs) values.visit(id, has_state);
     for (const auto id : node.outputs) {
-      // Sizes, which are the same in each call.
-      if (id != kNoValue && graph.value(id).kind == ValueKind::integer) continue;
-      values.visit(id, ignores);
+      if (id != kNoValue && graph.value(id).kind == ValueKind::integer) continue;  // a size
+      values.visit(id, has_state);
     }
     if (!values.other().empty()) return name_of(node) + " reads or makes " + values.other();
   }
   if (!values.has_device()) return "it starts no kernels";
-  for (const auto& output : graph.outputs) values.visit(output.value, /*may_be_host_state=*/true);
+  for (const auto& output : graph.outputs) {
+    if (is_saved_state(graph, output)) return "it keeps the state of a generator";
+    values.visit(output.value, /*may_be_on_host=*/true);
+  }
   return values.other().empty() ? "" : "it returns " + values.other();
 }
 

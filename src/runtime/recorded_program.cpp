@@ -31,33 +31,26 @@ at::Tensor over(c10::Storage storage, const TensorMetadata& meta, int64_t offset
   return tensor;
 }
 
-// Bytes of two places, as elements of the widest type that both allow.
-struct Bytes {
-  const c10::Storage& storage;
-  int64_t begin;
+// The widest integers as which bytes can be copied whose number, places and addresses, in `bits`,
+// are multiples of their size.
+at::ScalarType widest_integers(uint64_t bits) {
+  static constexpr std::array kTypes = {at::kLong, at::kInt, at::kShort, at::kByte};
+  return *std::ranges::find_if(
+      kTypes, [&](at::ScalarType type) { return bits % c10::elementSize(type) == 0; });
+}
 
-  uint64_t alignment() const {
-    return static_cast<uint64_t>(begin) | reinterpret_cast<uint64_t>(storage.data());
-  }
-};
+at::Tensor as_integers(const c10::Storage& storage, at::ScalarType type, int64_t begin,
+                       int64_t bytes) {
+  const auto size = static_cast<int64_t>(c10::elementSize(type));
+  return over(storage,
+              {.dtype = type, .device = storage.device(), .sizes = {bytes / size}, .strides = {1}},
+              begin / size);
+}
 
-struct CopyList {
-  std::vector<at::Tensor> targets, sources;
-
-  void add(const Bytes& target, const Bytes& source, int64_t count) {
-    if (count == 0) return;
-    static constexpr std::array kTypes = {at::kLong, at::kInt, at::kShort, at::kByte};
-    const auto bits = target.alignment() | source.alignment() | static_cast<uint64_t>(count);
-    const auto fits = [&](at::ScalarType type) { return bits % c10::elementSize(type) == 0; };
-    const auto type = *std::ranges::find_if(kTypes, fits);
-    const auto size = static_cast<int64_t>(c10::elementSize(type));
-    const TensorMetadata meta{
-        .dtype = type, .device = target.storage.device(), .sizes = {count / size}, .strides = {1}};
-    targets.push_back(over(target.storage, meta, target.begin / size));
-    sources.push_back(over(source.storage, meta, source.begin / size));
-  }
-  void run() const { copy_together(targets, sources); }
-};
+// Places in a storage that are to be copied: where they begin, and the address.
+uint64_t bits_of(const c10::Storage& storage, int64_t begin) {
+  return static_cast<uint64_t>(begin) | reinterpret_cast<uint64_t>(storage.data());
+}
 
 c10::Storage new_memory(int64_t bytes, c10::Device device) {
   return at::empty({bytes}, at::device(device).dtype(at::kByte)).storage();
@@ -131,20 +124,32 @@ RecordedProgram::RecordedProgram(const std::vector<at::Tensor>& inputs, const Re
   finish_blocks(placed);
 }
 
+// The part of a block that is copied from what was recorded.
+void RecordedProgram::copy_from(Block& block, const c10::Storage& recorded, int64_t first,
+                                int64_t begin, int64_t bytes) {
+  block.stays = false;
+  block.bytes = bytes;
+  block.begin = begin;
+  if (bytes == 0) return;
+  block.type = widest_integers(bits_of(recorded, first) | static_cast<uint64_t>(begin) |
+                               static_cast<uint64_t>(bytes));
+  block.source = as_integers(recorded, block.type, first, bytes);
+}
+
 void RecordedProgram::finish_blocks(const std::vector<at::Tensor>& inputs) {
   for (auto& block : blocks_) {
-    // An output in the copy of an input, whose storage is no allocation.
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto& input = inputs_[i];
-      if (!input.memory.defined() || !inputs[i].storage().is_alias_of(block.storage)) continue;
-      block = {.storage = new_memory(block.count, block.storage.device()),
-               .stays = false,
-               .recorded = input.memory.storage(),
-               .first = input.begin,
-               .begin = block.count - input.bytes,
-               .count = input.bytes};
+    const auto size = static_cast<int64_t>(block.storage.nbytes());
+    const auto copy = std::ranges::find_if(inputs, [&](const at::Tensor& input) {
+      return inputs_[&input - inputs.data()].memory.defined() &&
+             input.storage().is_alias_of(block.storage);
+    });
+    if (copy != inputs.end()) {  // the output is in it, and its storage is no allocation
+      const auto& input = inputs_[copy - inputs.begin()];
+      block.storage = new_memory(size, block.storage.device());
+      copy_from(block, input.memory.storage(), input.begin, size - input.bytes, input.bytes);
+    } else if (!block.stays) {
+      copy_from(block, block.storage, 0, 0, size);
     }
-    if (!block.stays && !block.recorded) block.recorded = block.storage;
   }
 }
 
@@ -181,7 +186,7 @@ int32_t RecordedProgram::block_of(const at::Tensor& output) {
       blocks_, [&](const Block& block) { return block.storage.is_alias_of(storage); });
   const auto place = known - blocks_.begin();
   if (known == blocks_.end()) {
-    blocks_.push_back({.storage = storage, .count = static_cast<int64_t>(storage.nbytes())});
+    blocks_.push_back({.storage = storage});
   }
   return static_cast<int32_t>(place);
 }
@@ -209,29 +214,35 @@ bool RecordedProgram::is_held() const {
 }
 
 void RecordedProgram::copy_inputs(const std::vector<at::Tensor>& inputs) const {
-  CopyList list;
+  std::vector<at::Tensor> targets, sources;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto& known = inputs_[i];
     if (!known.memory.defined()) continue;
+    const auto& from = inputs[i].storage();
+    const auto& to = known.memory.storage();
     const auto begin = inputs[i].storage_offset() * static_cast<int64_t>(inputs[i].element_size());
-    list.add({known.memory.storage(), known.begin}, {inputs[i].storage(), begin}, known.bytes);
+    const auto type = widest_integers(bits_of(from, begin) | bits_of(to, known.begin) |
+                                      static_cast<uint64_t>(known.bytes));
+    targets.push_back(as_integers(to, type, known.begin, known.bytes));
+    sources.push_back(as_integers(from, type, begin, known.bytes));
   }
-  list.run();
+  copy_together(targets, sources);
 }
 
 std::vector<at::Tensor> RecordedProgram::run(const std::vector<at::Tensor>& inputs) const {
   // Before anything runs: there may be no memory.
   std::vector<c10::Storage> storages;
   storages.reserve(blocks_.size());
-  CopyList results;
+  std::vector<at::Tensor> targets, sources;
   for (const auto& block : blocks_) {
     storages.push_back(block.stays ? block.storage : memory_like(block.storage));
-    if (block.stays) continue;
-    results.add({storages.back(), block.begin}, {block.recorded, block.first}, block.count);
+    if (!block.source.defined()) continue;
+    targets.push_back(as_integers(storages.back(), block.type, block.begin, block.bytes));
+    sources.push_back(block.source);
   }
   copy_inputs(inputs);
   graph_->replay();
-  results.run();
+  copy_together(targets, sources);
   std::vector<at::Tensor> outputs;
   outputs.reserve(outputs_.size());
   for (const auto& output : outputs_) {

@@ -65,8 +65,10 @@ class RecordedProgram {
   struct Block {
     c10::Storage storage = {};  // stays: the memory; otherwise what new memory is like
     bool stays = true;
-    c10::Storage recorded = {};               // not stays: what is copied...
-    int64_t first = 0, begin = 0, count = 0;  // ...from byte `first` on to byte `begin`
+    // Otherwise: what is copied there, as integers, and to which bytes.
+    at::Tensor source = {};
+    at::ScalarType type = at::kByte;
+    int64_t begin = 0, bytes = 0;
   };
   struct Output {
     enum class Kind : uint8_t { as_recorded, of_input, of_block, same } kind;
@@ -80,6 +82,8 @@ class RecordedProgram {
   Output output_of(const std::vector<at::Tensor>& outputs, size_t index,
                    const std::vector<at::Tensor>& inputs, c10::Device device);
   int32_t block_of(const at::Tensor& output);
+  static void copy_from(Block& block, const c10::Storage& recorded, int64_t first, int64_t begin,
+                        int64_t bytes);
   void finish_blocks(const std::vector<at::Tensor>& inputs);
   void copy_inputs(const std::vector<at::Tensor>& inputs) const;
 

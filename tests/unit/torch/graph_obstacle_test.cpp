@@ -49,8 +49,31 @@ TEST(GraphObstacle, Draws) {
   const auto x = b.primal(on_gpu({8}));
   const std::vector<Attr> args{attr::Input{}, Attr(0.5), Attr(true)};
   b.result(b.call("aten::native_dropout.default", {x}, args, {on_gpu({8}), on_gpu({8})})[0]);
-  EXPECT_EQ(graph_obstacle(b.finish()),
-            "aten::native_dropout.default draws random numbers or has effects");
+  EXPECT_EQ(graph_obstacle(b.finish()), "aten::native_dropout.default draws random numbers");
+}
+
+// Attention has a place for the state of a generator on the host, also without dropout.
+Graph attention(double dropout) {
+  JointGraph b("attention");
+  const auto heads = on_gpu({1, 2, 8, 16});
+  const auto x = b.primal(heads);
+  std::vector<Attr> args(3, attr::Input{});
+  for (auto&& more :
+       {Attr(attr::None{}), Attr(true), Attr(dropout), Attr(true), Attr(attr::None{})}) {
+    args.push_back(more);
+  }
+  TensorMeta state;
+  state.dtype = DType::i64;
+  const auto made = b.call("aten::_scaled_dot_product_efficient_attention.default", {x, x, x}, args,
+                           {heads, on_gpu({1, 2, 32}), state, state});
+  b.result(made[0]);
+  return b.finish();
+}
+
+TEST(GraphObstacle, NoneForAttentionWithoutDropout) {
+  EXPECT_EQ(graph_obstacle(attention(0)), "");
+  EXPECT_EQ(graph_obstacle(attention(0.1)),
+            "aten::_scaled_dot_product_efficient_attention.default draws random numbers");
 }
 
 TEST(GraphObstacle, Collectives) {
