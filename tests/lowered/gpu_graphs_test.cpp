@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -56,7 +57,8 @@ class GpuGraphsTest : public ::testing::Test {
   template <class Step>
   static int64_t count(const Step& step, const std::string& part) {
     int64_t found = 0;
-    for (const auto& graphs : step.report().programs.at(0).gpu_graphs) {
+    const auto report = step.report();
+    for (const auto& graphs : report.programs.at(0).gpu_graphs) {
       for (const auto& [reason, times] : graphs.node_by_node) {
         if (reason.find(part) != std::string::npos) found += times;
       }
@@ -426,10 +428,15 @@ TEST_F(GpuGraphsTest, AnErrorInBetween) {
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   warm_up(step, inputs);
   const auto expected = expected_of(layers, inputs);
+  const auto replays = backward(step).replays;
   EXPECT_ANY_THROW(step(List{inputs[0], gpu_leaf({3, 5}), inputs[2]}));
-  const at::Tensor loss = step(inputs);
-  EXPECT_ANY_THROW(loss.backward(on_gpu({3})));
+  const auto hook = inputs[1].register_hook(
+      [](const at::Tensor&) -> at::Tensor { throw std::runtime_error("a hook of the user's"); });
+  EXPECT_ANY_THROW(trained(step, inputs));
+  inputs[1].remove_hook(hook);
+  clear(inputs);
   EXPECT_TRUE(same_bits(trained(step, inputs), expected));
+  EXPECT_EQ(backward(step).replays, replays + 2) << step.report();
 }
 
 TEST_F(GpuGraphsTest, TheUsersOwnCapture) {
