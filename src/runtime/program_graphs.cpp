@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "log/log.h"
 #include "runtime/graph_obstacle.h"
 #include "torch_compat/convert.h"
 #include "torch_compat/current_stream.h"
@@ -125,6 +126,10 @@ const RecordedProgram* ProgramGraphs::record(const std::vector<at::Tensor>& inpu
     kept_.push_back({torch_compat::current_stream(rules_.device),
                      torch_compat::KernelSwitches::now(), std::move(program), bytes});
     counts_->recorded(bytes);
+    log(Log::kernels, [&] {
+      return "'" + name_ + "' is a CUDA graph of " + std::to_string(kept_.back().program->size()) +
+             " kernels, " + std::to_string(bytes) + " bytes";
+    });
     return kept_.back().program.get();
   } catch (const std::exception& error) {
     refuse("it could not be recorded: " + first_line(error.what()));

@@ -50,6 +50,8 @@ class RecordedProgram {
   std::vector<at::Tensor> run(const std::vector<at::Tensor>& inputs) const;
   /// Of the device's memory that it keeps.
   int64_t bytes() const;
+  /// Kernels, copies and fills that start together.
+  int64_t size() const { return graph_->size(); }
 
  private:
   struct Input {

@@ -29,14 +29,16 @@ class DeviceGraph {
   virtual void replay() const = 0;
   /// Of the memory that belongs to it.
   virtual int64_t bytes() const = 0;
+  /// Kernels, copies and fills in it.
+  virtual int64_t size() const = 0;
 };
 
 /// Records what `run` starts on the current stream of the device, which is one of its own while it
 /// runs. No kernel runs. Tensors that `run` makes lie in memory that belongs to the graph: while
 /// one of them lives, its place is no other tensor's, and each replay writes to it. Throws what
-/// `run` throws, and c10::Error if something cannot be recorded, such as a question about data;
-/// then nothing was recorded. Calls of other threads may go on, except that the device as a whole
-/// cannot be waited for.
+/// `run` throws, and c10::Error if something cannot be recorded, such as a question about data or a
+/// copy from the host; then nothing was recorded. Calls of other threads may go on, except that the
+/// device as a whole cannot be waited for.
 std::unique_ptr<DeviceGraph> record_graph(c10::Device device, const std::function<void()>& run);
 
 }  // namespace antegrad::torch_compat

@@ -5,6 +5,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -45,6 +46,31 @@ void take_scratch(cudaStream_t stream, std::vector<Scratch>& taken) {
       it = kept->map.erase(it);
     }
   }
+}
+
+bool is_on_device(const void* address) {
+  cudaPointerAttributes found{};
+  C10_CUDA_CHECK(cudaPointerGetAttributes(&found, address));
+  return found.type == cudaMemoryTypeDevice;
+}
+
+// Whether what was recorded asks the host: it would find other data there when it runs again.
+bool asks_host(cudaGraphNode_t node) {
+  cudaGraphNodeType type{};
+  C10_CUDA_CHECK(cudaGraphNodeGetType(node, &type));
+  if (type != cudaGraphNodeTypeMemcpy) return type == cudaGraphNodeTypeHost;
+  cudaMemcpy3DParms copy{};
+  C10_CUDA_CHECK(cudaGraphMemcpyNodeGetParams(node, &copy));
+  if (copy.kind != cudaMemcpyDefault) return copy.kind != cudaMemcpyDeviceToDevice;
+  return !is_on_device(copy.srcPtr.ptr) || !is_on_device(copy.dstPtr.ptr);
+}
+
+std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph) {
+  size_t count = 0;
+  C10_CUDA_CHECK(cudaGraphGetNodes(graph, nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  if (count > 0) C10_CUDA_CHECK(cudaGraphGetNodes(graph, nodes.data(), &count));
+  return nodes;
 }
 
 // Versions of libtorch that want to know when a capture begins and ends.
@@ -94,6 +120,9 @@ class CudaGraph final : public DeviceGraph {
   }
 
   void instantiate() {
+    const auto nodes = nodes_of(recorded_);
+    TORCH_CHECK(std::ranges::none_of(nodes, asks_host), "it copies from or to the host");
+    size_ = static_cast<int64_t>(nodes.size());
     // The flag matters to the allocator that is CUDA's own.
     C10_CUDA_CHECK(cudaGraphInstantiateWithFlags(&executable_, recorded_,
                                                  cudaGraphInstantiateFlagAutoFreeOnLaunch));
@@ -109,6 +138,7 @@ class CudaGraph final : public DeviceGraph {
     C10_CUDA_CHECK(cudaGraphLaunch(executable_, c10::cuda::getCurrentCUDAStream(device_).stream()));
   }
   int64_t bytes() const override { return bytes_; }
+  int64_t size() const override { return size_; }
 
  private:
   const c10::DeviceIndex device_;
@@ -117,7 +147,7 @@ class CudaGraph final : public DeviceGraph {
   cudaGraph_t recorded_ = nullptr;
   cudaGraphExec_t executable_ = nullptr;
   std::vector<Scratch> scratch_;
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0, size_ = 0;
 };
 
 }  // namespace

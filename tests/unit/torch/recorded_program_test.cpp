@@ -24,6 +24,7 @@ class Again final : public torch_compat::DeviceGraph {
   explicit Again(std::function<void()> run) : run_(std::move(run)) {}
   void replay() const override { run_(); }
   int64_t bytes() const override { return 0; }
+  int64_t size() const override { return 1; }
 
  private:
   std::function<void()> run_;
