@@ -194,7 +194,7 @@ CudaFunction::~CudaFunction() {
   cuda_of_process()->cuModuleUnload(module_);
 }
 
-void CudaFunction::launch(int64_t blocks, int32_t threads, std::span<uint64_t> words) const {
+void CudaFunction::launch(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const {
   const c10::DeviceGuard guard(device_);
   void* argument = words.data();
   const Cuda& cuda = *cuda_of_process();

@@ -9,8 +9,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <vector>
 
 #include "kernels/outcome.h"
 
@@ -30,7 +30,7 @@ class CudaFunction {
 
   /// On this thread's stream of the device. `words` are the bytes of the one argument. Throws
   /// Error.
-  void launch(int64_t blocks, int32_t threads, std::span<uint64_t> words) const;
+  void launch(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const;
 
   c10::Device device() const { return device_; }
 

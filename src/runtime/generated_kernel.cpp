@@ -122,7 +122,8 @@ std::vector<at::Tensor> GeneratedCall::memory_of_outputs(
 
 void GeneratedCall::launch(const std::vector<at::Tensor>& inputs,
                            const std::vector<at::Tensor>& outputs) const {
-  c10::SmallVector<uint64_t, 32> words;
+  std::vector<uint64_t> words;
+  words.reserve(buffers_.size() + kernel_.numbers.size() + 1);
   std::vector<std::pair<int32_t, at::Tensor>> sums;  // of each block, by output
   for (const auto& buffer : buffers_) {
     if (buffer.sums) {
@@ -142,8 +143,7 @@ void GeneratedCall::launch(const std::vector<at::Tensor>& inputs,
   }
   for (const int64_t number : kernel_.numbers) words.push_back(static_cast<uint64_t>(number));
   words.push_back(static_cast<uint64_t>(kernel_.elements));
-  kernel_.gpu.function->launch(kernel_.gpu.launch.blocks, kernel_.gpu.launch.threads,
-                               {words.data(), words.size()});
+  kernel_.gpu.function->launch(kernel_.gpu.launch.blocks, kernel_.gpu.launch.threads, words);
   for (const auto& [index, rows] : sums) {
     const auto& output = outputs[index];
     output.view({-1}).copy_(rows.sum(0));

@@ -85,24 +85,27 @@ bool ProgramGraphs::is_usual(const std::vector<at::Tensor>& inputs) const {
   });
 }
 
-std::vector<InputPlace> ProgramGraphs::places_of(const std::vector<at::Tensor>& inputs) const {
+// Those of inputs, and behind them the state of libtorch, which has to stay as well.
+std::vector<InputPlace> ProgramGraphs::places_of(const std::vector<at::Tensor>& inputs,
+                                                 const State& state) const {
   std::vector<InputPlace> places;
-  places.reserve(inputs.size());
+  places.reserve(inputs.size() + 3);
   for (const auto& input : inputs) {
     auto& place = places.emplace_back();
     if (!input.defined() || input.device() != rules_.device || input.numel() == 0) continue;
     place = {reinterpret_cast<uint64_t>(input.const_data_ptr()), bytes_within(input)};
   }
+  for (const auto part :
+       {reinterpret_cast<uint64_t>(state.stream), state.switches.float32, state.switches.others}) {
+    places.push_back({part, 0});
+  }
   return places;
 }
 
-const RecordedProgram* ProgramGraphs::find(const std::vector<at::Tensor>& inputs) {
-  if (kept_.empty()) return nullptr;
-  void* const stream = torch_compat::current_stream(rules_.device);
-  const auto switches = torch_compat::KernelSwitches::now();
-  const auto found = std::ranges::find_if(kept_, [&](const Kept& kept) {
-    return kept.stream == stream && kept.switches == switches && kept.program->fits(inputs);
-  });
+const RecordedProgram* ProgramGraphs::find(const std::vector<at::Tensor>& inputs,
+                                           const State& state) {
+  const auto found = std::ranges::find_if(
+      kept_, [&](const Kept& kept) { return kept.state == state && kept.program->fits(inputs); });
   if (found == kept_.end()) return nullptr;
   std::rotate(found, found + 1, kept_.end());
   return kept_.back().program.get();
@@ -115,7 +118,7 @@ void ProgramGraphs::refuse(const std::string& why) {
 }
 
 const RecordedProgram* ProgramGraphs::record(const std::vector<at::Tensor>& inputs,
-                                             std::vector<bool> copied,
+                                             const State& state, std::vector<bool> copied,
                                              const RecordedProgram::Nodes& nodes) {
   if (kept_.size() == kMostKept) drop_oldest();
   auto rules = rules_;
@@ -123,8 +126,7 @@ const RecordedProgram* ProgramGraphs::record(const std::vector<at::Tensor>& inpu
   try {
     auto program = std::make_unique<RecordedProgram>(inputs, rules, nodes);
     const auto bytes = program->bytes();
-    kept_.push_back({torch_compat::current_stream(rules_.device),
-                     torch_compat::KernelSwitches::now(), std::move(program), bytes});
+    kept_.push_back({state, std::move(program), bytes});
     counts_->recorded(bytes);
     log(Log::kernels, [&] {
       return "'" + name_ + "' is a CUDA graph of " + std::to_string(kept_.back().program->size()) +
@@ -151,11 +153,13 @@ std::optional<std::vector<at::Tensor>> ProgramGraphs::run(std::vector<at::Tensor
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return without(NodeByNode::busy);
   const c10::DeviceGuard on(rules_.device);
-  const auto* program = find(inputs);
+  const State state{torch_compat::current_stream(rules_.device),
+                    torch_compat::KernelSwitches::now()};
+  const auto* program = find(inputs, state);
   if (program == nullptr) {
-    auto copied = history_.next(places_of(inputs));
+    auto copied = history_.next(places_of(inputs, state));
     if (!copied) return without(kept_.empty() ? NodeByNode::first : NodeByNode::moved);
-    program = record(inputs, std::move(*copied), nodes);
+    program = record(inputs, state, std::move(*copied), nodes);
     if (program == nullptr) return std::nullopt;
   }
   if (program->is_held()) return without(NodeByNode::held);

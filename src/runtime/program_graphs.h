@@ -41,19 +41,25 @@ class ProgramGraphs {
   // At most so many live, each of which has memory of its own.
   static constexpr size_t kMostKept = 2;
 
-  // A graph, and the state of libtorch in which it was recorded.
-  struct Kept {
+  // Of libtorch, in a call.
+  struct State {
     void* stream;
     torch_compat::KernelSwitches switches;
+    friend bool operator==(const State&, const State&) = default;
+  };
+  // A graph, and the state in which it was recorded.
+  struct Kept {
+    State state;
     std::unique_ptr<RecordedProgram> program;
     int64_t bytes;
   };
 
   bool is_usual(const std::vector<at::Tensor>& inputs) const;
-  std::vector<InputPlace> places_of(const std::vector<at::Tensor>& inputs) const;
-  const RecordedProgram* find(const std::vector<at::Tensor>& inputs);
-  const RecordedProgram* record(const std::vector<at::Tensor>& inputs, std::vector<bool> copied,
-                                const RecordedProgram::Nodes& nodes);
+  std::vector<InputPlace> places_of(const std::vector<at::Tensor>& inputs,
+                                    const State& state) const;
+  const RecordedProgram* find(const std::vector<at::Tensor>& inputs, const State& state);
+  const RecordedProgram* record(const std::vector<at::Tensor>& inputs, const State& state,
+                                std::vector<bool> copied, const RecordedProgram::Nodes& nodes);
   void drop_oldest();
   void refuse(const std::string& why);
 

@@ -346,6 +346,7 @@ TEST_F(GpuGraphsTest, AnotherStream) {
 }
 
 TEST_F(GpuGraphsTest, ASwitchOfLibtorch) {
+  at::globalContext().setAllowTF32CuBLAS(false);
   auto step = compile(layers, graphs());
   const List inputs{gpu_leaf({64, 64}), gpu_leaf({64, 64}), gpu_leaf({64, 64})};
   warm_up(step, inputs);
@@ -359,8 +360,8 @@ TEST_F(GpuGraphsTest, ASwitchOfLibtorch) {
     clear(inputs);
     return all;
   };
-  for (int i = 0; i < 6; ++i) {
-    const bool tf32 = i % 2 == 0;
+  for (int i = 0; i < 12; ++i) {
+    const bool tf32 = i / 2 % 2 == 0;
     EXPECT_TRUE(same_bits(seen(step, tf32), seen(layers, tf32))) << "call " << i;
   }
   EXPECT_GT(count(step, "switch"), 0) << step.report();
@@ -435,8 +436,11 @@ TEST_F(GpuGraphsTest, AnErrorInBetween) {
   EXPECT_ANY_THROW(trained(step, inputs));
   inputs[1].remove_hook(hook);
   clear(inputs);
-  EXPECT_TRUE(same_bits(trained(step, inputs), expected));
-  EXPECT_EQ(backward(step).replays, replays + 2) << step.report();
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(same_bits(trained(step, inputs), expected)) << "call " << i;
+    clear(inputs);
+  }
+  EXPECT_GT(backward(step).replays, replays) << step.report();
 }
 
 TEST_F(GpuGraphsTest, TheUsersOwnCapture) {
