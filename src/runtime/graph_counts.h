@@ -27,7 +27,7 @@ inline constexpr std::array<std::string_view, 7> kNodeByNode = {
     "another thread is using the graph",
     "something watches the operators, or an input is no plain tensor",
     "hooks take what is saved",
-    "there was no memory for the results of a graph",
+    "there was no memory for a graph or its results",
 };
 
 /// Of one or more programs. Thread-safe.

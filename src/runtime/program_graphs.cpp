@@ -133,6 +133,8 @@ const RecordedProgram* ProgramGraphs::record(const std::vector<at::Tensor>& inpu
              " kernels, " + std::to_string(bytes) + " bytes";
     });
     return kept_.back().program.get();
+  } catch (const c10::OutOfMemoryError&) {
+    counts_->ran(NodeByNode::memory);  // there may be some later
   } catch (const std::exception& error) {
     refuse("it could not be recorded: " + first_line(error.what()));
   } catch (...) {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/cuda.h>
+#include <torch/optim.h>
 #include <torch/utils.h>
 
 #include <atomic>
@@ -381,6 +382,51 @@ TEST_F(GpuGraphsTest, InferenceAndNoGrad) {
     EXPECT_TRUE(found.is_inference());
     EXPECT_TRUE(same_bits(found, expected));
   }
+}
+
+TEST_F(GpuGraphsTest, GradientsOfGradients) {
+  auto step = compile(layers, graphs().with_higher_derivatives(true));
+  const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
+  const auto seen = [&](auto& callable) {
+    const at::Tensor loss = callable(inputs);
+    const auto slope = torch::autograd::grad({loss}, {inputs[0]}, {}, std::nullopt, true)[0];
+    (loss + slope.square().sum()).backward();
+    List all{loss.detach(), slope.detach()};
+    for (const auto& input : inputs) all.push_back(input.grad());
+    clear(inputs);
+    return all;
+  };
+  const auto expected = seen(layers);
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(same_bits(seen(step), expected)) << "call " << i;
+  EXPECT_EQ(step.report().eager_calls, 0);
+}
+
+TEST_F(GpuGraphsTest, WholeSteps) {
+  const auto trained = [](bool compiled) {
+    torch::manual_seed(0);
+    const auto ours = mlp(at::kFloat);
+    torch::optim::SGD optimizer(ours.module->parameters(),
+                                torch::optim::SGDOptions(0.05).momentum(0.9));
+    auto step = compile_step(ours.module, optimizer, ours.loss, graphs());
+    List seen;
+    for (int i = 0; i < 12; ++i) {
+      torch::manual_seed(100 + i);
+      const auto [x, y] = ours.batch(i);
+      if (compiled) {
+        const at::Tensor loss = step(x, y);
+        seen.push_back(loss);
+        continue;
+      }
+      optimizer.zero_grad();
+      const at::Tensor loss = ours.loss(x, y);
+      loss.backward();
+      optimizer.step();
+      seen.push_back(loss.detach());
+    }
+    for (const auto& parameter : ours.module->parameters()) seen.push_back(parameter.detach());
+    return seen;
+  };
+  EXPECT_TRUE(same_bits(trained(true), trained(false)));
 }
 
 // ---- what has no graph -------------------------------------------------------------------------
