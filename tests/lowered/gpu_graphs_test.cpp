@@ -1,14 +1,7 @@
-// Programs that run as CUDA graphs (Options::gpu_graphs): the bits of eager mode. Skipped without a
-// GPU; what needs none is in unit/torch.
+// Programs that run as CUDA graphs (Options::gpu_graphs): the bits of eager mode, whatever is held
+// and whatever changes between calls. Skipped without a GPU; what needs none is in unit/torch.
 
-#include <ATen/ATen.h>
-#include <ATen/Context.h>
-#include <antegrad/antegrad.h>
-#include <antegrad/saved_tensors.h>
-#include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
-#include <torch/cuda.h>
-#include <torch/optim.h>
 #include <torch/utils.h>
 
 #include <atomic>
@@ -16,178 +9,19 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "common/models.h"
+#include "gpu_graphs.h"
 #include "support/bits.h"
 #include "support/cuda_graph.h"
-#include "training.h"
 
 namespace antegrad::testing {
 namespace gpu_graphs_test {
 
 using Callable = std::function<at::Tensor(const List&)>;
-using ModelLoss = std::function<at::Tensor(at::Tensor, at::Tensor)>;
-
-Options graphs() {
-  return Options()
-      .with_verify_graphs(true)
-      .with_lowering(Lowering::off)
-      .with_audit(Audit::off)
-      .with_gpu_graphs(GpuGraphs::on);
-}
-
-class GpuGraphsTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
-    // Kernels with atomic additions would differ from run to run.
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
-  }
-  void TearDown() override { at::globalContext().setDeterministicAlgorithms(false, false); }
-
-  template <class Step>
-  static GpuGraphReport forward(const Step& step) {
-    return step.report().programs.at(0).gpu_graphs.at(0);
-  }
-  template <class Step>
-  static GpuGraphReport backward(const Step& step) {
-    return step.report().programs.at(0).gpu_graphs.at(1);
-  }
-  template <class Step>
-  static int64_t count(const Step& step, const std::string& part) {
-    int64_t found = 0;
-    const auto report = step.report();
-    for (const auto& graphs : report.programs.at(0).gpu_graphs) {
-      for (const auto& [reason, times] : graphs.node_by_node) {
-        if (reason.find(part) != std::string::npos) found += times;
-      }
-    }
-    return found;
-  }
-};
-
-at::Tensor on_gpu(at::IntArrayRef sizes) { return at::randn(sizes, at::device(at::kCUDA)); }
-at::Tensor gpu_leaf(at::IntArrayRef sizes) { return on_gpu(sizes).requires_grad_(); }
 
 at::Tensor layers(const List& xs) {
   return ((xs[0].mm(xs[1]).tanh() * xs[2]).mm(xs[1].t()).sigmoid() + xs[0]).square().sum();
-}
-
-// ---- training ----------------------------------------------------------------------------------
-
-// A model on the GPU, made anew with the same weights, its loss, and a batch for each step.
-struct Training {
-  std::shared_ptr<torch::nn::Module> module;
-  ModelLoss loss;
-  std::function<std::pair<at::Tensor, at::Tensor>(int step)> batch;
-};
-
-template <class Model>
-Training training(Model model, at::ScalarType type,
-                  std::function<std::pair<at::Tensor, at::Tensor>(int)> batch) {
-  model->to(at::kCUDA, type);
-  return {model.ptr(), [model](at::Tensor x, at::Tensor y) mutable { return model->loss(x, y); },
-          std::move(batch)};
-}
-
-Training mlp(at::ScalarType type) {
-  return training(examples::Mlp(examples::MlpConfig{.layers = 4, .width = 64, .dropout = 0}), type,
-                  [=](int) {
-                    return std::pair(on_gpu({32, 64}).to(type), on_gpu({32, 64}).to(type));
-                  });
-}
-
-Training gpt(at::ScalarType type) {
-  const examples::GptConfig config{
-      .vocabulary = 256, .layers = 2, .width = 128, .heads = 4, .context = 64};
-  return training(examples::Gpt(config), type, [](int) {
-    const auto tokens = at::randint(256, {4, 33}, at::device(at::kCUDA).dtype(at::kLong));
-    return std::pair(tokens.narrow(1, 0, 32).contiguous(), tokens.narrow(1, 1, 32).contiguous());
-  });
-}
-
-Training cnn(at::ScalarType type) {
-  return training(examples::Cnn(examples::CnnConfig{}), type, [=](int) {
-    return std::pair(on_gpu({16, 3, 32, 32}).to(type),
-                     at::randint(10, {16}, at::device(at::kCUDA).dtype(at::kLong)));
-  });
-}
-
-// Losses, then parameters and buffers, after steps of plain gradient descent. Gradients are added
-// up over `accumulated` steps each.
-template <class Step>
-List trained_by(Step& step, const Training& training, int steps, int accumulated) {
-  List seen;
-  for (int i = 0; i < steps; ++i) {
-    torch::manual_seed(100 + i);
-    const auto [x, y] = training.batch(i);
-    const at::Tensor loss = step(x, y);
-    loss.backward();
-    seen.push_back(loss.detach());
-    if ((i + 1) % accumulated != 0) continue;
-    const at::NoGradGuard no_grad;
-    for (auto& parameter : training.module->parameters()) {
-      parameter.sub_(parameter.grad(), 0.05);
-      accumulated > 1 && i % 3 == 0 ? (void)parameter.grad().zero_()
-                                    : (void)parameter.mutable_grad().reset();
-    }
-  }
-  for (const auto& parameter : training.module->parameters()) seen.push_back(parameter.detach());
-  for (const auto& buffer : training.module->buffers()) seen.push_back(buffer);
-  return seen;
-}
-
-class GpuGraphTraining : public GpuGraphsTest {
- protected:
-  static void expect_eager_bits(const std::function<Training(at::ScalarType)>& make,
-                                at::ScalarType type, int accumulated = 1) {
-    constexpr int kSteps = 20;
-    torch::manual_seed(0);
-    const auto eager = make(type);
-    const auto expected = trained_by(eager.loss, eager, kSteps, accumulated);
-    torch::manual_seed(0);
-    const auto ours = make(type);
-    auto step = compile(ours.module, ours.loss, graphs());
-    const auto found = trained_by(step, ours, kSteps, accumulated);
-    EXPECT_TRUE(same_bits(found, expected)) << step.report();
-    EXPECT_EQ(step.report().eager_calls, 0);
-    EXPECT_GE(forward(step).replays, kSteps / 2) << step.report();
-    EXPECT_GE(backward(step).replays, kSteps / 3) << step.report();
-    EXPECT_GT(forward(step).bytes, 0);
-  }
-};
-
-TEST_F(GpuGraphTraining, MlpHasEagerBits) {
-  expect_eager_bits(mlp, at::kFloat);
-  expect_eager_bits(mlp, at::kBFloat16);
-}
-
-TEST_F(GpuGraphTraining, GptHasEagerBits) {
-  expect_eager_bits(gpt, at::kFloat);
-  expect_eager_bits(gpt, at::kBFloat16);
-}
-
-TEST_F(GpuGraphTraining, CnnHasEagerBits) { expect_eager_bits(cnn, at::kFloat); }
-
-TEST_F(GpuGraphTraining, GradientsThatAddUp) {
-  expect_eager_bits(mlp, at::kFloat, 2);
-  expect_eager_bits(gpt, at::kBFloat16, 4);
-}
-
-TEST_F(GpuGraphTraining, CloseKernelsRunInGraphs) {
-  torch::manual_seed(0);
-  const auto plain = gpt(at::kBFloat16);
-  auto nodes = compile(plain.module, plain.loss,
-                       graphs().with_lowering(Lowering::close).with_gpu_graphs(GpuGraphs::off));
-  const auto expected = trained_by(nodes, plain, 12, 1);
-  torch::manual_seed(0);
-  const auto ours = gpt(at::kBFloat16);
-  auto step = compile(ours.module, ours.loss, graphs().with_lowering(Lowering::close));
-  EXPECT_TRUE(same_bits(trained_by(step, ours, 12, 1), expected)) << step.report();
-  EXPECT_GT(forward(step).replays, 0) << step.report();
-  EXPECT_GT(backward(step).replays, 0) << step.report();
 }
 
 // ---- what is still held ------------------------------------------------------------------------
@@ -214,7 +48,7 @@ void warm_up(Step& step, const List& inputs, int times = 8) {
 }
 
 TEST_F(GpuGraphsTest, ResultsAndGradientsAreKept) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   const auto expected = expected_of(layers, inputs);
   std::vector<List> kept;
@@ -227,7 +61,7 @@ TEST_F(GpuGraphsTest, ResultsAndGradientsAreKept) {
 }
 
 TEST_F(GpuGraphsTest, ForwardsBeforeTheirBackwards) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List a{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   warm_up(step, a);
   const auto expected = expected_of(layers, a);
@@ -252,7 +86,7 @@ TEST_F(GpuGraphsTest, ForwardsBeforeTheirBackwards) {
 }
 
 TEST_F(GpuGraphsTest, RetainedGraphs) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   const auto expected = expected_of(layers, inputs);
   for (int i = 0; i < 12; ++i) {
@@ -269,7 +103,7 @@ TEST_F(GpuGraphsTest, RetainedGraphs) {
 }
 
 TEST_F(GpuGraphsTest, ACallWithoutBackward) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   warm_up(step, inputs);
   const auto expected = expected_of(layers, inputs);
@@ -287,7 +121,7 @@ TEST_F(GpuGraphsTest, ACallWithoutBackward) {
 // ---- what changes between calls ----------------------------------------------------------------
 
 TEST_F(GpuGraphsTest, InputsAtOtherAddresses) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const auto w = gpu_leaf({16, 16}), v = gpu_leaf({16, 16});
   List held;  // so that the allocator does not use the same memory again
   for (int i = 0; i < 20; ++i) {
@@ -300,7 +134,7 @@ TEST_F(GpuGraphsTest, InputsAtOtherAddresses) {
 }
 
 TEST_F(GpuGraphsTest, ParametersThatMove) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const auto x = on_gpu({16, 16});
   for (int i = 0; i < 4; ++i) {
     const List inputs{x, gpu_leaf({16, 16}), gpu_leaf({16, 16})};
@@ -313,7 +147,7 @@ TEST_F(GpuGraphsTest, ParametersThatMove) {
 }
 
 TEST_F(GpuGraphsTest, BatchesOfChangingSizes) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const auto w = gpu_leaf({16, 16});
   for (int i = 0; i < 30; ++i) {
     const int64_t rows = 8 + 4 * (i % 3);
@@ -328,7 +162,7 @@ TEST_F(GpuGraphsTest, BatchesOfChangingSizes) {
 }
 
 TEST_F(GpuGraphsTest, AnotherStream) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({64, 64}), gpu_leaf({64, 64}), gpu_leaf({64, 64})};
   warm_up(step, inputs);
   const auto expected = expected_of(layers, inputs);
@@ -348,7 +182,7 @@ TEST_F(GpuGraphsTest, AnotherStream) {
 
 TEST_F(GpuGraphsTest, ASwitchOfLibtorch) {
   at::globalContext().setAllowTF32CuBLAS(false);
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({64, 64}), gpu_leaf({64, 64}), gpu_leaf({64, 64})};
   warm_up(step, inputs);
   const auto seen = [&](auto& callable, bool tf32) {
@@ -369,7 +203,7 @@ TEST_F(GpuGraphsTest, ASwitchOfLibtorch) {
 }
 
 TEST_F(GpuGraphsTest, InferenceAndNoGrad) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{on_gpu({16, 16}), on_gpu({16, 16}), on_gpu({16, 16})};
   const auto expected = layers(inputs);
   for (int i = 0; i < 6; ++i) {
@@ -385,7 +219,7 @@ TEST_F(GpuGraphsTest, InferenceAndNoGrad) {
 }
 
 TEST_F(GpuGraphsTest, GradientsOfGradients) {
-  auto step = compile(layers, graphs().with_higher_derivatives(true));
+  auto step = compile(layers, with_graphs().with_higher_derivatives(true));
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   const auto seen = [&](auto& callable) {
     const at::Tensor loss = callable(inputs);
@@ -401,39 +235,11 @@ TEST_F(GpuGraphsTest, GradientsOfGradients) {
   EXPECT_EQ(step.report().eager_calls, 0);
 }
 
-TEST_F(GpuGraphsTest, WholeSteps) {
-  const auto trained = [](bool compiled) {
-    torch::manual_seed(0);
-    const auto ours = mlp(at::kFloat);
-    torch::optim::SGD optimizer(ours.module->parameters(),
-                                torch::optim::SGDOptions(0.05).momentum(0.9));
-    auto step = compile_step(ours.module, optimizer, ours.loss, graphs());
-    List seen;
-    for (int i = 0; i < 12; ++i) {
-      torch::manual_seed(100 + i);
-      const auto [x, y] = ours.batch(i);
-      if (compiled) {
-        const at::Tensor loss = step(x, y);
-        seen.push_back(loss);
-        continue;
-      }
-      optimizer.zero_grad();
-      const at::Tensor loss = ours.loss(x, y);
-      loss.backward();
-      optimizer.step();
-      seen.push_back(loss.detach());
-    }
-    for (const auto& parameter : ours.module->parameters()) seen.push_back(parameter.detach());
-    return seen;
-  };
-  EXPECT_TRUE(same_bits(trained(true), trained(false)));
-}
-
 // ---- what has no graph -------------------------------------------------------------------------
 
 TEST_F(GpuGraphsTest, DrawsRunNodeByNode) {
   const auto fn = [](const List& xs) { return at::dropout(xs[0] * 2, 0.4, true).sin().sum(); };
-  auto step = compile(fn, graphs());
+  auto step = compile(fn, with_graphs());
   const List inputs{gpu_leaf({64})};
   for (int i = 0; i < 6; ++i) {
     torch::manual_seed(i);
@@ -453,7 +259,7 @@ TEST_F(GpuGraphsTest, AnOperatorThatWaitsForTheDevice) {
     mask.push_back(xs[1]);
     return (at::index_put(xs[0], mask, xs[2]) * xs[0]).sin().sum();
   };
-  auto step = compile(fn, graphs());
+  auto step = compile(fn, with_graphs());
   const auto mask = at::arange(16, at::kCUDA).remainder(4).eq(0);
   const List inputs{gpu_leaf({16}), mask, on_gpu({4})};
   for (int i = 0; i < 6; ++i) {
@@ -464,14 +270,14 @@ TEST_F(GpuGraphsTest, AnOperatorThatWaitsForTheDevice) {
   EXPECT_NE(forward(step).refused.find("could not be recorded"), std::string::npos)
       << step.report();
   // Nothing is left of the attempt: other programs are recorded.
-  auto other = compile(layers, graphs());
+  auto other = compile(layers, with_graphs());
   const List more{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   warm_up(other, more);
   EXPECT_GT(forward(other).replays, 0) << other.report();
 }
 
 TEST_F(GpuGraphsTest, AnErrorInBetween) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   warm_up(step, inputs);
   const auto expected = expected_of(layers, inputs);
@@ -490,7 +296,7 @@ TEST_F(GpuGraphsTest, AnErrorInBetween) {
 }
 
 TEST_F(GpuGraphsTest, TheUsersOwnCapture) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   const auto eager = [&] {
     const at::Tensor loss = layers(inputs);
@@ -520,7 +326,7 @@ TEST_F(GpuGraphsTest, TheUsersOwnCapture) {
 }
 
 TEST_F(GpuGraphsTest, SeveralThreads) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{on_gpu({16, 16}), on_gpu({16, 16}), on_gpu({16, 16})};
   const auto expected = layers(inputs);
   for (int i = 0; i < 4; ++i) step(inputs);
@@ -538,7 +344,7 @@ TEST_F(GpuGraphsTest, SeveralThreads) {
 }
 
 TEST_F(GpuGraphsTest, ResetGivesTheMemoryBack) {
-  auto step = compile(layers, graphs());
+  auto step = compile(layers, with_graphs());
   const List inputs{gpu_leaf({16, 16}), gpu_leaf({16, 16}), gpu_leaf({16, 16})};
   warm_up(step, inputs);
   const auto expected = expected_of(layers, inputs);
