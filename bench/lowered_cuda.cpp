@@ -122,9 +122,10 @@ class CudaBench {
   CudaBench(Bench& bench, Subject subject) : bench_(bench), subject_(std::move(subject)) {}
 
   void run() {
-    const auto compiled = [&](Lowering lowering) {
-      return compile(subject_.module, subject_.loss,
-                     Options().with_lowering(lowering).with_audit(Audit::off));
+    const auto compiled = [&](Lowering lowering, GpuGraphs graphs = GpuGraphs::off) {
+      return compile(
+          subject_.module, subject_.loss,
+          Options().with_lowering(lowering).with_audit(Audit::off).with_gpu_graphs(graphs));
     };
     auto close = compiled(Lowering::close);
     auto off = compiled(Lowering::off);
@@ -149,9 +150,30 @@ class CudaBench {
                 "MiB",
                 Peer{"eager", peak_mib(subject_.loss)},
                 {}});
+    auto graphs = compiled(Lowering::close, GpuGraphs::on);
+    for (int i = 0; i < 10; ++i) step(graphs);
+    const auto pair = time_pairs(
+        subject_.name, rounds, [&] { step(graphs); }, [&] { step(subject_.loss); });
+    bench_.add({subject_.name,
+                "close_graphs_step_ms",
+                pair.first_ms,
+                "ms",
+                Peer{"eager", pair.second_ms},
+                {}});
+    report_graphs(graphs.report().programs.at(0));
   }
 
  private:
+  // Whether graphs served the steps, and the memory that they keep.
+  void report_graphs(const ProgramReport& program) {
+    for (const auto& graphs : program.gpu_graphs) {
+      add(graphs.phase + "_graph_replays", static_cast<double>(graphs.replays), "");
+      add(graphs.phase + "_graph_mib", static_cast<double>(graphs.bytes) / kMiB, "MiB");
+      if (!graphs.refused.empty())
+        note(subject_.name + ", " + graphs.phase + ": " + graphs.refused);
+    }
+  }
+
   void add(const std::string& metric, double value, const std::string& unit) {
     bench_.add({subject_.name, metric, value, unit, {}, {}});
   }

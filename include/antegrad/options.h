@@ -63,6 +63,13 @@ enum class KeptMemory : uint8_t {
   free,  ///< tensors lie in memory of libtorch's allocator
 };
 
+/// Whether programs on a GPU start as one CUDA graph instead of kernel by kernel
+/// (docs/gpu-graphs.md).
+enum class GpuGraphs : uint8_t {
+  off,  ///< each operator starts its kernels (default)
+  on,   ///< a forward or backward that asks nothing on the host is recorded and replayed
+};
+
 /// A value. A compiled callable keeps a copy. Distinct objects may be used on distinct threads.
 struct Options {
   /// Name in reports, logs and graph files.
@@ -110,6 +117,7 @@ struct Options {
   /// may still take less memory.
   bool keep_slow_kernels = false;
   KeptMemory kept_memory = KeptMemory::keep;
+  GpuGraphs gpu_graphs = GpuGraphs::off;
   /// Whether gradients of gradients may be taken through the callable (create_graph). Each call
   /// that autograd records then keeps its inputs until the backward. docs/higher-derivatives.md.
   bool higher_derivatives = false;
@@ -252,6 +260,10 @@ struct Options {
   }
   Options& with_kept_memory(KeptMemory value) {
     kept_memory = value;
+    return *this;
+  }
+  Options& with_gpu_graphs(GpuGraphs value) {
+    gpu_graphs = value;
     return *this;
   }
   Options& with_higher_derivatives(bool value) {

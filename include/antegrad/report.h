@@ -54,6 +54,17 @@ struct ProductReport {
   double library_microseconds = 0;
 };
 
+/// What became of the CUDA graphs of a forward, or of its backwards (Options::gpu_graphs).
+struct GpuGraphReport {
+  std::string phase;         ///< "forward" or "backward"
+  std::string refused = {};  ///< why none is recorded any more; empty if they may be
+  int64_t recorded = 0;      ///< graphs so far
+  int64_t replays = 0;       ///< calls that a graph served
+  int64_t bytes = 0;         ///< of the GPU's memory that living graphs keep
+  /// Calls so far that ran node by node, by reason.
+  std::map<std::string, int64_t> node_by_node = {};
+};
+
 /// One captured and compiled program. A value; distinct objects may be used on distinct threads.
 struct ProgramReport {
   std::string name;
@@ -112,8 +123,9 @@ struct ProgramReport {
   /// Calls of generated kernels so far in which the library's kernels ran one by one instead, by
   /// reason: an input in other memory, another number of threads, an index out of bounds.
   std::map<std::string, int64_t> node_runs;
-  double capture_ms = 0;  ///< running the callable on stand-ins
-  double compile_ms = 0;  ///< all later stages: passes, partition, programs
+  std::vector<GpuGraphReport> gpu_graphs;  ///< empty with Options::gpu_graphs off
+  double capture_ms = 0;                   ///< running the callable on stand-ins
+  double compile_ms = 0;                   ///< all later stages: passes, partition, programs
   /// Where that time went: stages in order, from the capture on, then the passes within them.
   std::vector<CompileStage> stages;
   int64_t shape_functions = 0;  ///< operators whose outputs a shape function described

@@ -11,6 +11,7 @@ class Options(TypedDict, total=False):
     max_program_bytes: int | str
     on_refusal: Literal["error", "eager"]
     kept_memory: Literal["keep", "trim", "free"]
+    gpu_graphs: Literal["off", "on"]
     higher_derivatives: bool
     audit: Literal["off", "pow2", "every"]
     check_against_eager: int

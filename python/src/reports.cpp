@@ -43,6 +43,15 @@ void add_reports(py::module_& module) {
                     "Of one run when both were measured on this machine.")
       .def_readonly("library_microseconds", &ProductReport::library_microseconds,
                     "The same of libtorch's call.");
+  py::class_<GpuGraphReport>(module, "GpuGraphReport",
+                             "The CUDA graphs of a forward, or of its backwards.")
+      .def_readonly("phase", &GpuGraphReport::phase, "'forward' or 'backward'.")
+      .def_readonly("refused", &GpuGraphReport::refused, "Why none is recorded any more, or ''.")
+      .def_readonly("recorded", &GpuGraphReport::recorded, "Graphs so far.")
+      .def_readonly("replays", &GpuGraphReport::replays, "Calls that a graph served.")
+      .def_readonly("bytes", &GpuGraphReport::bytes, "Of the GPU's memory that they keep.")
+      .def_readonly("node_by_node", &GpuGraphReport::node_by_node,
+                    "Calls so far that ran node by node, by reason.");
   py::class_<ProgramReport> program(module, "ProgramReport", "One captured and compiled program.");
   add_text(program);
   program.def_readonly("name", &ProgramReport::name)
@@ -99,6 +108,8 @@ void add_reports(py::module_& module) {
                     "Why no kernels could be generated, or ''.")
       .def_readonly("node_runs", &ProgramReport::node_runs,
                     "Calls of kernels so far in which the library's ran instead, with reasons.")
+      .def_readonly("gpu_graphs", &ProgramReport::gpu_graphs,
+                    "CUDA graphs of forward and backward; empty with gpu_graphs off.")
       .def_readonly("live_bytes", &ProgramReport::live_bytes,
                     "Predicted live bytes while each operator runs, first those of the forward.")
       .def_readonly("recomputed_at", &ProgramReport::recomputed_at,

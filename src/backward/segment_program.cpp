@@ -159,7 +159,10 @@ SegmentProgram::SegmentProgram(const torch_compat::BackwardPass& pass, const Pla
   compiler::LaterCaptures later;
   later.line_of = [origins = interpreter.origins()](int32_t node) { return origins.of(node); };
   later.origins = interpreter.origins().text(next_node_id(captured.joint));
-  auto compiled = compiler::compile_joint(std::move(captured), raw, options, std::move(later));
+  // What a segment reads lies elsewhere in each pass, which a CUDA graph would copy.
+  auto used = options;
+  used.with_gpu_graphs(GpuGraphs::off);
+  auto compiled = compiler::compile_joint(std::move(captured), raw, used, std::move(later));
   executable_ = std::move(compiled.executable);
   report_ = std::move(compiled.report);
 }

@@ -41,6 +41,7 @@ struct Entry : guards::Origin, guards::Cached {
   ProgramReport report_now() const {
     auto now = report;
     now.node_runs = kernel_misses->counted();
+    now.gpu_graphs = executable->graph_reports();
     return now;
   }
 };

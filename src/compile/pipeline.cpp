@@ -396,6 +396,7 @@ CompiledProgram compile_joint(capture::Captured captured, std::shared_ptr<const 
   parts.lines = std::move(later.line_of);
   parts.questions = std::move(captured.questions);
   parts.kept_memory = options.kept_memory;
+  parts.gpu_graphs = options.gpu_graphs;
   parts.like = like;
   if (options.check_custom_op_aliasing) {
     parts.aliases = options.error_on_custom_op_aliasing ? runtime::AliasCheck::error

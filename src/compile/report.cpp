@@ -100,6 +100,14 @@ void write_kernels(std::ostream& out, const ProgramReport& program) {
   for (const auto& [reason, count] : program.node_runs) {
     out << "  without kernel " << count << "x: " << reason << '\n';
   }
+  for (const auto& graphs : program.gpu_graphs) {
+    out << "  GPU graphs     " << graphs.phase << ": " << graphs.recorded << " recorded, "
+        << graphs.replays << " replays, " << graphs.bytes << " bytes"
+        << (graphs.refused.empty() ? "" : "; none: " + graphs.refused) << '\n';
+    for (const auto& [reason, count] : graphs.node_by_node) {
+      out << "  node by node   " << graphs.phase << ", " << count << "x: " << reason << '\n';
+    }
+  }
 }
 
 // The lines of `text`, indented.

@@ -37,7 +37,7 @@ constexpr LogRow kRows[] = {
      "with + the memory alive at each operator"},
     {"shapes", "operators without a shape function, and differences that cross-checks found"},
     {"cache", "plans on disk that were not used, or could not be kept; with + each that was used"},
-    {"kernels", "why libtorch's kernels run where kernels could be generated"},
+    {"kernels", "why libtorch's kernels run where kernels could be generated; CUDA graphs"},
     {"ops", "custom operators that do not do what their schemas say"},
 };
 constexpr size_t kCount = std::size(kRows);

@@ -95,6 +95,9 @@ constexpr OptionRow kRows[] = {
     {"kept_memory", OptionGroup::calls, member<&Options::kept_memory>(), kRuntime, kNotInKey,
      "what becomes of the CPU memory of a call's tensors when they are freed: the process keeps it for later calls; gives it back at the end "
      "of each forward and backward; or it is that of libtorch's allocator", "memory.md"},
+    {"gpu_graphs", OptionGroup::calls, member<&Options::gpu_graphs>(), kRuntime, kNotInKey,
+     "whether a forward or backward on a GPU that asks nothing on the host is recorded as a CUDA graph and starts as a whole. The graph keeps "
+     "the memory of what it computes", "gpu-graphs.md"},
     {"higher_derivatives", OptionGroup::calls, member<&Options::higher_derivatives>(), kRuntime, kNotInKey,
      "whether gradients of gradients may be taken through the callable (`create_graph`). Each call that autograd records then keeps its inputs "
      "until the backward", "higher-derivatives.md"},

@@ -37,6 +37,7 @@ constexpr auto words_of(Compressor) {
 constexpr auto words_of(HookFilter) { return word_table("donated", "no_static", "all"); }
 constexpr auto words_of(Lowering) { return word_table("off", "exact", "close"); }
 constexpr auto words_of(KeptMemory) { return word_table("keep", "trim", "free"); }
+constexpr auto words_of(GpuGraphs) { return word_table("off", "on"); }
 constexpr auto words_of(OptionalPass) {
   return word_table("no_ops", "size_only_inputs", "bool_masks", "cse", "reinplace");
 }

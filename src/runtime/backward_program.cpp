@@ -15,15 +15,14 @@ int64_t BackwardProgram::bytes() const {
          static_cast<int64_t>(inputs.size() * sizeof(Input) + gradients.size() * sizeof(int32_t));
 }
 
-std::shared_ptr<const BackwardProgram> backward_program(const CallPlan& plan, const Graph& graph,
-                                                        const ops::AttrTables& tables,
-                                                        const ForwardValues& forward_values,
-                                                        AliasCheck aliases,
-                                                        const BackwardProgram* like,
-                                                        std::span<const GeneratedKernel> kernels) {
+std::shared_ptr<const BackwardProgram> backward_program(
+    const CallPlan& plan, const Graph& graph, const ops::AttrTables& tables,
+    const ForwardValues& forward_values, AliasCheck aliases, const BackwardProgram* like,
+    std::span<const GeneratedKernel> kernels, std::shared_ptr<GraphCounts> graphs) {
   using Kind = BackwardProgram::Input::Kind;
   BackwardProgram program{
-      Program(graph, tables, aliases, like == nullptr ? nullptr : &like->program, {}, kernels),
+      Program(graph, tables, aliases, like == nullptr ? nullptr : &like->program, {}, kernels,
+              std::move(graphs)),
       {},
       {}};
   for (const auto& input : graph.inputs) {

@@ -54,10 +54,10 @@ std::vector<at::Tensor> run(const BackwardProgram& program, std::vector<at::Tens
                             const LineFinder& lines);
 
 /// Prepares a backward graph of a call to run. `plan` must save the saved inputs of the graph. For
-/// `like` and `kernels` see Program.
+/// `like`, `kernels` and `graphs` see Program.
 std::shared_ptr<const BackwardProgram> backward_program(
     const CallPlan& plan, const Graph& graph, const ops::AttrTables& tables,
     const ForwardValues& forward_values, AliasCheck aliases, const BackwardProgram* like = nullptr,
-    std::span<const GeneratedKernel> kernels = {});
+    std::span<const GeneratedKernel> kernels = {}, std::shared_ptr<GraphCounts> graphs = nullptr);
 
 }  // namespace antegrad::runtime

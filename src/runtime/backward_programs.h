@@ -22,9 +22,10 @@ BackwardKey usual_key(const CallPlan& plan);
 class BackwardPrograms {
  public:
   /// `plan` must outlive this object. `usual` is the program for usual_key(), null if it could not
-  /// be captured; `source` makes the graphs of all others.
+  /// be captured; `source` makes the graphs of all others. For `graphs` see Program.
   BackwardPrograms(const CallPlan& plan, std::shared_ptr<const BackwardProgram> usual,
-                   BackwardSource source, AliasCheck aliases);
+                   BackwardSource source, AliasCheck aliases,
+                   std::shared_ptr<GraphCounts> graphs = nullptr);
 
   /// The program for a key, made now if it does not exist. Throws the exceptions of the source.
   std::shared_ptr<const BackwardProgram> get(const BackwardKey& key) const;
@@ -41,6 +42,7 @@ class BackwardPrograms {
   const CallPlan& plan_;
   BackwardSource source_;
   AliasCheck aliases_;
+  std::shared_ptr<GraphCounts> graphs_;
   mutable MadeOnDemand<BackwardKey, BackwardProgram> programs_;
 };
 

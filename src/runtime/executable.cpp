@@ -42,11 +42,16 @@ std::vector<int32_t> staged_primals(const CallPlan& plan) {
 }
 
 std::shared_ptr<const BackwardProgram> usual_backward(const ExecutableParts& parts,
-                                                      const CallPlan& plan) {
+                                                      const CallPlan& plan,
+                                                      std::shared_ptr<GraphCounts> graphs) {
   if (parts.backward == nullptr) return nullptr;
   const auto like = parts.like == nullptr ? nullptr : parts.like->backwards().usual();
   return backward_program(plan, *parts.backward, parts.tables, parts.forward_values, parts.aliases,
-                          like.get(), parts.backward_kernels);
+                          like.get(), parts.backward_kernels, std::move(graphs));
+}
+
+std::shared_ptr<GraphCounts> counts_for(const ExecutableParts& parts) {
+  return parts.gpu_graphs == GpuGraphs::off ? nullptr : std::make_shared<GraphCounts>();
 }
 
 }  // namespace
@@ -58,20 +63,28 @@ Executable::Executable(ExecutableParts parts)
       has_inner_(plan_.has_inner()),
       generators_(generators_of(parts.forward, parts.tables)),
       staged_(staged_primals(plan_)),
+      forward_graphs_(counts_for(parts)),
+      backward_graphs_(counts_for(parts)),
       forward_(parts.forward, parts.tables, parts.aliases,
                parts.like == nullptr ? nullptr : &parts.like->forward_, staged_,
-               parts.forward_kernels),
+               parts.forward_kernels, forward_graphs_),
       view_steps_(view_steps_of(plan_, parts.forward, parts.tables)),
       questions_(std::move(parts.questions)),
       lines_(std::move(parts.lines)),
       kept_memory_(parts.kept_memory),
-      backwards_(plan_, usual_backward(parts, plan_), std::move(parts.source), parts.aliases),
+      backwards_(plan_, usual_backward(parts, plan_, backward_graphs_), std::move(parts.source),
+                 parts.aliases, backward_graphs_),
       derivatives_(std::move(parts.derivatives)),
       plain_(std::move(parts.plain)) {
   for (const auto output : plan_.tangents) {
     const auto value = parts.forward.outputs[output].value;
     tangents_.push_back(ops::natural_tangent(parts.forward.value(value).meta));
   }
+}
+
+std::vector<GpuGraphReport> Executable::graph_reports() const {
+  if (forward_graphs_ == nullptr) return {};
+  return {forward_graphs_->report("forward"), backward_graphs_->report("backward")};
 }
 
 bool Executable::shares_with(const Executable& other) const {

@@ -66,6 +66,7 @@ struct ExecutableParts {
   std::vector<ops::Question> questions = {};  ///< questions about data in the forward, in order
   AliasCheck aliases = AliasCheck::off;       ///< for all programs
   KeptMemory kept_memory = KeptMemory::keep;  ///< for all programs
+  GpuGraphs gpu_graphs = GpuGraphs::off;      ///< for forward and backwards
   std::span<const GeneratedKernel> forward_kernels = {};   ///< of `forward`
   std::span<const GeneratedKernel> backward_kernels = {};  ///< of `backward`
   const Executable* like = nullptr;  ///< one of other sizes, to share memory with
@@ -120,6 +121,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const std::vector<torch_compat::TensorMetadata>& tangents() const { return tangents_; }
   const LineFinder& lines() const { return lines_; }
   KeptMemory kept_memory() const { return kept_memory_; }
+  /// Of forward and backwards; empty with GpuGraphs::off.
+  std::vector<GpuGraphReport> graph_reports() const;
   const std::string& name() const { return name_; }
   /// Whether the forward programs share memory, and the usual backward programs.
   bool shares_with(const Executable& other) const;
@@ -128,7 +131,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   std::vector<at::Tensor> copy_overwritten(const std::vector<at::Tensor>& primals) const;
   void stage(std::vector<at::Tensor>& inputs) const;
   std::vector<at::Tensor> run_forward(const std::vector<at::Tensor>& primals,
-                                      std::shared_ptr<StoppedCall> stopped) const;
+                                      std::shared_ptr<StoppedCall> stopped,
+                                      Replay replay = Replay::allowed) const;
   OtherAnswer other_answer(const ops::UnexpectedAnswer& unexpected) const;
   void write_back(const std::vector<at::Tensor>& outputs, std::vector<at::Tensor>& primals) const;
   std::vector<at::Tensor> make_memory(const std::vector<at::Tensor>& outputs,
@@ -164,6 +168,8 @@ class Executable : public std::enable_shared_from_this<Executable> {
   const bool has_inner_;
   const std::vector<at::Generator> generators_;  // that the forward draws from
   const std::vector<int32_t> staged_;            // primals: CallPlan::Mutation::staged
+  // What became of CUDA graphs; null with GpuGraphs::off.
+  const std::shared_ptr<GraphCounts> forward_graphs_, backward_graphs_;
   const Program forward_;
   std::vector<ViewSteps> view_steps_;  // by entry of CallPlan::handed_out
   std::vector<torch_compat::TensorMetadata> tangents_;

@@ -81,7 +81,8 @@ void Executable::stage(std::vector<at::Tensor>& inputs) const {
 }
 
 std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& primals,
-                                                std::shared_ptr<StoppedCall> stopped) const {
+                                                std::shared_ptr<StoppedCall> stopped,
+                                                Replay replay) const {
   const GeneratorStates before(generators_);
   const KeepsMemory keeps(kept_memory_);
   Program::StoppedRun run;
@@ -94,7 +95,7 @@ std::vector<at::Tensor> Executable::run_forward(const std::vector<at::Tensor>& p
     auto inputs = primals;
     stage(inputs);
     inputs.resize(forward_.input_count());  // tokens
-    return forward_.run(std::move(inputs), lines_, questions_.empty() ? nullptr : &run);
+    return forward_.run(std::move(inputs), lines_, questions_.empty() ? nullptr : &run, replay);
   } catch (const ops::UnexpectedAnswer& unexpected) {
     before.restore();
     auto other = other_answer(unexpected);
@@ -287,7 +288,8 @@ Executable::Connected Executable::connected_call(
   const bool packs = differentiate && hooks != nullptr;
   const bool may_stop = packs || !plan_.resizes.empty();
   const GeneratorStates before(may_stop ? generators_ : std::vector<at::Generator>());
-  const auto outputs = run_forward(primals, std::move(stopped));
+  const auto outputs =
+      run_forward(primals, std::move(stopped), packs ? Replay::never : Replay::allowed);
   std::vector<std::optional<hooks::PackedTensor>> packed;
   if (packs) {
     try {

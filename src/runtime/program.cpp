@@ -215,16 +215,43 @@ std::string Program::place_of(const Instruction& instruction, const LineFinder& 
          name_ + "'" + (line.empty() ? "" : ", from " + line);
 }
 
-std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs, const LineFinder& line_of,
-                                     StoppedRun* stopped) const {
-  AG_CHECK(inputs.size() == code_->inputs.size(), "number of program inputs");
+std::vector<at::Tensor> Program::into_registers(std::vector<at::Tensor> inputs) const {
   std::vector<at::Tensor> registers(code_->register_count);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto reg = code_->inputs[i];
     if (reg >= 0) registers[reg] = std::move(inputs[i]);
   }
-  inputs.clear();
-  return run_from(0, std::move(registers), line_of, stopped);
+  return registers;
+}
+
+std::optional<std::vector<at::Tensor>> Program::replay_graph(std::vector<at::Tensor>& inputs) const
+    try {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (code_->inputs[i] < 0) inputs[i].reset();  // nobody reads it
+  }
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  return graphs_->run(inputs, [&](std::vector<at::Tensor> recorded) {
+    auto registers = into_registers(std::move(recorded));
+    torch::jit::Stack stack;
+    size_t position = 0;
+    return run_up_to(position, registers, stack);
+  });
+} catch (...) {
+  rethrow_with("while antegrad started the CUDA graph of '" + name_ + "'");
+}
+
+std::vector<at::Tensor> Program::run(std::vector<at::Tensor> inputs, const LineFinder& line_of,
+                                     StoppedRun* stopped, Replay replay) const {
+  AG_CHECK(inputs.size() == code_->inputs.size(), "number of program inputs");
+  if (graphs_ != nullptr) {
+    if (replay == Replay::never) {
+      graphs_->ran_without(NodeByNode::hooks);
+    } else if (auto outputs = replay_graph(inputs)) {
+      return std::move(*outputs);
+    }
+  }
+  return run_from(0, into_registers(std::move(inputs)), line_of, stopped);
 }
 
 bool Program::can_continue(const StoppedRun& run) const {

@@ -23,10 +23,14 @@
 #include "runtime/draws.h"
 #include "runtime/generated_kernel.h"
 #include "runtime/kernel_error.h"
+#include "runtime/program_graphs.h"
 #include "runtime/undeclared_alias.h"
 #include "torch_compat/tensor_metadata.h"
 
 namespace antegrad::runtime {
+
+/// Whether a run may replay a CUDA graph, whose memory keeps what the backward will read.
+enum class Replay : uint8_t { allowed, never };
 
 class Program {
  public:
@@ -35,11 +39,13 @@ class Program {
   /// `tables` hold the objects that the graph's attributes refer to. Programs whose graphs differ
   /// in numbers only share most of their memory: `like` is another one, or null. `own` are
   /// positions of inputs that nobody else sees: a twin may write over one at its last use.
-  /// `kernels` are those of generated nodes, by place (lower/kernel_graph.h). Throws GraphError for
-  /// an operator unknown to this libtorch.
+  /// `kernels` are those of generated nodes, by place (lower/kernel_graph.h). With `graphs`, runs
+  /// are recorded as CUDA graphs, and counted there. Throws GraphError for an operator unknown to
+  /// this libtorch.
   Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases = AliasCheck::off,
           const Program* like = nullptr, const std::vector<int32_t>& own = {},
-          std::span<const GeneratedKernel> kernels = {});
+          std::span<const GeneratedKernel> kernels = {},
+          std::shared_ptr<GraphCounts> graphs = nullptr);
 
   /// Runs below autograd and autocast. `inputs` has one tensor per graph input, in order: undefined
   /// for tokens, except that a saved token has the state of its generator. It is consumed, so that
@@ -49,7 +55,7 @@ class Program {
   /// Throws ops::UnexpectedAnswer if data differ from what the graph assumes, and then describes
   /// the run in `stopped`, unless that is null.
   std::vector<at::Tensor> run(std::vector<at::Tensor> inputs, const LineFinder& line_of = {},
-                              StoppedRun* stopped = nullptr) const;
+                              StoppedRun* stopped = nullptr, Replay replay = Replay::allowed) const;
 
   /// Whether this program does up to the question what the stopped one did, and assumes the answer
   /// that was found, as the caller knows.
@@ -114,6 +120,8 @@ class Program {
     friend bool operator==(const Code&, const Code&) = default;
   };
 
+  std::vector<at::Tensor> into_registers(std::vector<at::Tensor> inputs) const;
+  std::optional<std::vector<at::Tensor>> replay_graph(std::vector<at::Tensor>& inputs) const;
   std::vector<at::Tensor> run_from(size_t position, std::vector<at::Tensor> registers,
                                    const LineFinder& line_of, StoppedRun* stopped) const;
   std::vector<at::Tensor> run_up_to(size_t& position, std::vector<at::Tensor>& registers,
@@ -137,7 +145,8 @@ class Program {
   bool owns_code_ = true;
   std::vector<Special> specials_;
   std::vector<GeneratedCall> generated_;
-  std::vector<c10::IValue> constants_;  // without duplicates
+  std::vector<c10::IValue> constants_;     // without duplicates
+  std::shared_ptr<ProgramGraphs> graphs_;  // null without Options::gpu_graphs
 
   friend class ProgramBuilder;
 };

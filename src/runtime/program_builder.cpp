@@ -234,8 +234,9 @@ class ProgramBuilder {
 
 Program::Program(const Graph& graph, const ops::AttrTables& tables, AliasCheck aliases,
                  const Program* like, const std::vector<int32_t>& own,
-                 std::span<const GeneratedKernel> kernels)
+                 std::span<const GeneratedKernel> kernels, std::shared_ptr<GraphCounts> graphs)
     : name_(graph.name) {
+  if (graphs != nullptr) graphs_ = std::make_shared<ProgramGraphs>(graph, std::move(graphs));
   ProgramBuilder(graph, tables, aliases, own, kernels, *this).build(like);
 }
 

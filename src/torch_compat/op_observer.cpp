@@ -63,6 +63,8 @@ ObserverScope::ObserverScope(OpObserver& observer) {
   state.observers.push_back(&observer);
 }
 
+bool is_observed() { return !state.observers.empty(); }
+
 ObserverScope::~ObserverScope() {
   state.observers.pop_back();
   if (!state.observers.empty()) return;

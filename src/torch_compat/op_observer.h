@@ -29,4 +29,7 @@ class ObserverScope : Scope {
   ~ObserverScope();
 };
 
+/// Whether the operator calls of this thread are observed.
+bool is_observed();
+
 }  // namespace antegrad::torch_compat

@@ -560,6 +560,17 @@ std::vector<Effect> calls() {
        },
        "kept",
        "libtorch's"},
+      {"gpu_graphs",
+       "on",
+       {},
+       [](const Options& options) {
+         auto step = compile([](const List& xs) { return xs[0].sin(); }, options);
+         step(List{at::randn({8})});
+         const auto graphs = step.report().programs.at(0).gpu_graphs;
+         return graphs.empty() ? std::string("none") : graphs[0].refused;
+       },
+       "none",
+       "aten::sin.default reads or makes a tensor on cpu"},
       {"higher_derivatives",
        "true",
        {},

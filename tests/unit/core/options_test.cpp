@@ -100,14 +100,14 @@ TEST(Options, EveryMemberHasARow) {
                                 check_against_eager, cross_check_shapes, check_aliasing,
                                 error_on_aliasing, partition, min_cut, budget, hook_filter,
                                 prefetch, gathers, bucket, optimize_collectives, lowering,
-                                keep_slow, kept_memory, higher, verify_graphs, dump_dir, cache_dir,
-                                enable_cache, strict_cache, remote_cache, disabled_passes,
-                                custom_pass] = Options();
+                                keep_slow, kept_memory, gpu_graphs, higher, verify_graphs, dump_dir,
+                                cache_dir, enable_cache, strict_cache, remote_cache,
+                                disabled_passes, custom_pass] = Options();
   [[maybe_unused]] const auto& [far, chains, materialized, allowlist, reductions, intensive, random,
                                 aggressive, distance, views, parameters, casts, weighting, doubling,
                                 never_more, operators, ratio, solver, estimator] = min_cut;
   [[maybe_unused]] const auto& [bytes, effort, share, profile, compressors] = budget;
-  constexpr size_t kMembers = 27 + 19 + 5;
+  constexpr size_t kMembers = 28 + 19 + 5;
   EXPECT_EQ(option_rows().size(), kMembers);
   std::set<std::string_view> names;
   for (const OptionRow& row : option_rows()) {

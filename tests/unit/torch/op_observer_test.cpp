@@ -51,6 +51,17 @@ TEST(OpObserver, OtherThreadsAreNotSeen) {
   EXPECT_EQ(notes.text, "");
 }
 
+TEST(OpObserver, ThisThreadIsObserved) {
+  EXPECT_FALSE(torch_compat::is_observed());
+  {
+    Notes notes;
+    const torch_compat::ObserverScope scope(notes);
+    EXPECT_TRUE(torch_compat::is_observed());
+    std::thread([] { EXPECT_FALSE(torch_compat::is_observed()); }).join();
+  }
+  EXPECT_FALSE(torch_compat::is_observed());
+}
+
 TEST(OpObserver, ScopesNest) {
   const auto x = at::ones({2});
   Notes outer, inner;
