@@ -183,7 +183,9 @@ Outcome<std::shared_ptr<const CudaFunction>> CudaFunction::make(const std::strin
     cuda->cuModuleUnload(module);
     return Failure{Reason::not_loadable, "the driver says: " + text_of(*cuda, error)};
   }
-  std::shared_ptr<const CudaFunction> made(new CudaFunction(device, module, function));
+  void* finish = nullptr;
+  if (cuda->cuModuleGetFunction(&finish, module, (name + "_finish").c_str()) != 0) finish = nullptr;
+  std::shared_ptr<const CudaFunction> made(new CudaFunction(device, module, function, finish));
   const std::lock_guard lock(known.mutex);
   known.functions[key] = made;
   return made;
@@ -195,11 +197,21 @@ CudaFunction::~CudaFunction() {
 }
 
 void CudaFunction::launch(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const {
+  start(function_, blocks, threads, words);
+}
+
+void CudaFunction::finish(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const {
+  AG_CHECK(finish_ != nullptr, "a kernel with a second function");
+  start(finish_, blocks, threads, words);
+}
+
+void CudaFunction::start(void* function, int64_t blocks, int32_t threads,
+                         std::vector<uint64_t>& words) const {
   const c10::DeviceGuard guard(device_);
   void* argument = words.data();
   const Cuda& cuda = *cuda_of_process();
   use_context(cuda, device_);
-  const int error = cuda.cuLaunchKernel(function_, static_cast<unsigned>(blocks), 1, 1,
+  const int error = cuda.cuLaunchKernel(function, static_cast<unsigned>(blocks), 1, 1,
                                         static_cast<unsigned>(threads), 1, 1, 0,
                                         torch_compat::current_stream(device_), &argument, nullptr);
   if (error != 0) {
