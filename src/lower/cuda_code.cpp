@@ -76,6 +76,24 @@ bool is_kept(const Kernel& kernel, int32_t buffer) {
   return std::ranges::count_if(kernel.stages, loads) > 1;
 }
 
+size_t count_folds_together(const Kernel& kernel, size_t first) {
+  const Id begin = kernel.stages[first].begin;
+  size_t end = first;
+  for (; end < kernel.stages.size() && kernel.stages[end].kind == StageKind::fold; ++end) {
+    const Stage& stage = kernel.stages[end];
+    const auto reads_others = [&](const Instruction& code) {
+      return std::ranges::any_of(code.operands, [&](Id operand) {
+        return operand >= begin && operand < stage.begin;
+      });
+    };
+    if (std::any_of(kernel.code.begin() + stage.begin, kernel.code.begin() + stage.end,
+                    reads_others)) {
+      break;
+    }
+  }
+  return end - first;
+}
+
 std::string cuda_literal(DType type, uint64_t bits) {
   switch (type) {
     case DType::boolean: return bits != 0 ? "true" : "false";
@@ -123,23 +141,31 @@ std::string CudaCode::start_of(const Stage& stage) const {
 std::string CudaCode::first(const Buffer& buffer) const {
   switch (kernel_.space) {
     case Space::elements: return "p_" + buffer.name;
-    case Space::rows: return fmt::format("p_{} + j", buffer.name);
+    case Space::rows: return fmt::format("{} + {}", segment(buffer), in_row());
     case Space::columns: break;
   }
   if (buffer.strides[1].is(0)) return "p_" + buffer.name;
   return fmt::format("p_{} + j * {}", buffer.name, extent(buffer.strides[1]));
 }
 
+/// Where the elements of a row, or of a segment of it, begin.
+std::string CudaCode::segment(const Buffer& buffer) const {
+  if (kernel_.inner == 1 || buffer.strides[lane_ - 1].is(0)) return "p_" + buffer.name;
+  return fmt::format("p_{} + i{} * {}", buffer.name, lane_ - 1, extent(buffer.strides[lane_ - 1]));
+}
+
 std::string CudaCode::place(const Buffer& buffer) const {
   const bool rows = kernel_.space == Space::rows;
-  const std::string start = rows ? "p_" + buffer.name : first(buffer);
+  const std::string start = rows ? segment(buffer) : first(buffer);
   if (stride(buffer).is(0)) return fmt::format("({})", start);
-  return fmt::format("({} + {} * {})", start, rows ? "(j + k)" : "k", extent(stride(buffer)));
+  return fmt::format("({} + {} * {})", start, rows ? "(" + in_row() + " + k)" : "k",
+                     extent(stride(buffer)));
 }
 
 std::string CudaCode::index(int32_t dimension) const {
   if (kernel_.space == Space::rows) {
-    return static_cast<size_t>(dimension) == lane_ ? "j + k" : fmt::format("i{}", dimension);
+    return static_cast<size_t>(dimension) == lane_ ? in_row() + " + k"
+                                                   : fmt::format("i{}", dimension);
   }
   if (static_cast<size_t>(dimension) == lane_) return fmt::format("i{} + k", dimension);
   return kernel_.space == Space::columns ? "j" : fmt::format("i{}", dimension);

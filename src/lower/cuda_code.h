@@ -39,13 +39,17 @@ inline constexpr int32_t kColumnThreads = 256;
 /// The most threads of a block of the first function.
 int32_t most_threads(const CudaPlan& plan, const Kernel& kernel);
 
+/// How many stages from one on, which is a fold, are folds that do not read each other's results.
+size_t count_folds_together(const Kernel& kernel, size_t first);
+
 /// The folds of a kernel over columns, which stand before its other stages.
 inline size_t count_folds(const Kernel& kernel) {
   return static_cast<size_t>(std::ranges::count(kernel.stages, StageKind::fold, &Stage::kind));
 }
 
 /// Prints one kernel. In its code V is the number of elements that a thread takes at once, k one of
-/// them, and j the index of the first one in a row or, over columns, that of the row. The elements
+/// them, and j the index of the first one in a row or, over columns, that of the row. In a row of
+/// two dimensions l is its index in a segment. The elements
 /// of a buffer NAME of what runs lie at p_NAME.
 class CudaCode {
  public:
@@ -66,9 +70,10 @@ class CudaCode {
 
   // ---- cuda_rows.cpp
   void print_rows();
-  void print_each_vector(const Stage& stage);
+  void print_each_vector(std::span<const Stage> stages);
   void print_row_stage(const Stage& stage);
-  void print_fold(const Stage& stage);
+  void print_folds(std::span<const Stage> stages);
+  void print_segment();
   void print_kept_loads();
   void print_kept_sums();
   void print_sums_of_rows();
@@ -94,8 +99,12 @@ class CudaCode {
   /// The address of the first of V elements that lie densely, and of element k.
   std::string first(const Buffer& buffer) const;
   std::string place(const Buffer& buffer) const;
+  std::string segment(const Buffer& buffer) const;
   std::string extent(Extent extent) const;
   std::string size(size_t d) const { return extent(kernel_.sizes[d]); }
+  /// Dimensions that lead to what runs.
+  size_t outer() const { return kernel_.sizes.size() - static_cast<size_t>(kernel_.inner); }
+  std::string in_row() const { return kernel_.inner == 2 ? "l" : "j"; }
   const Extent& stride(const Buffer& buffer) const { return buffer.strides[lane_]; }
   DType type_of_fold(const Stage& stage) const { return kernel_.code[stage.fold.value].type; }
 

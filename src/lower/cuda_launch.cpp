@@ -55,7 +55,12 @@ int32_t rounded_up(int64_t vectors) {
 }
 
 int64_t vectors_of_row(const Kernel& kernel, const int64_t* numbers, int32_t lanes) {
-  return std::max<int64_t>(1, divided(value_of(kernel.sizes.back(), numbers), lanes));
+  int64_t row = 1;
+  for (size_t d = kernel.sizes.size() - static_cast<size_t>(kernel.inner);
+       d < kernel.sizes.size(); ++d) {
+    row *= value_of(kernel.sizes[d], numbers);
+  }
+  return std::max<int64_t>(1, divided(row, lanes));
 }
 
 /// Threads of a block that has a row which is kept: few have more registers each.
@@ -67,25 +72,19 @@ int64_t threads_that_keep(int64_t vectors, int64_t kept) {
 std::string_view why_not_columns(const Kernel& kernel) {
   if (kernel.sizes.size() != 2) return "no code for GPUs has columns in several dimensions";
   const size_t folds = count_folds(kernel);
+  if (kernel.stages[0].kind != StageKind::fold || count_folds_together(kernel, 0) != folds) {
+    return "no code for GPUs adds columns twice";
+  }
   for (size_t i = 0; i < kernel.stages.size(); ++i) {
     const Stage& stage = kernel.stages[i];
-    if (i < folds && stage.kind != StageKind::fold) return "no code for GPUs adds columns twice";
     if (i >= folds && stage.kind != StageKind::row) {
       return "no code for GPUs has all elements of a column behind its sum";
     }
-    if (stage.kind != StageKind::fold) continue;
-    if (stage.fold.order != Order::lanes && stage.fold.order != Order::columns) {
+    if (i < folds && stage.fold.order != Order::lanes && stage.fold.order != Order::columns) {
       return "no code for GPUs reduces in this order";
     }
-    const Id first = kernel.stages[0].begin;
-    for (Id id = stage.begin; id < stage.end; ++id) {
+    for (Id id = stage.begin; i < folds && id < stage.end; ++id) {
       const Instruction& code = kernel.code[id];
-      const auto is_of_another = [&](Id operand) {
-        return operand >= first && operand < stage.begin;
-      };
-      if (std::ranges::any_of(code.operands, is_of_another)) {
-        return "no code for GPUs adds columns twice";
-      }
       if (code.op == Op::store &&
           std::ranges::any_of(kernel.buffers[code.index].strides,
                               [](Extent stride) { return stride.is(0); })) {
@@ -97,14 +96,13 @@ std::string_view why_not_columns(const Kernel& kernel) {
 }
 
 std::string_view why_not_rows(const Kernel& kernel) {
-  if (kernel.inner != 1) return "no code for GPUs reduces channels yet";
   for (const Stage& stage : kernel.stages) {
     if (stage.kind == StageKind::fold && stage.fold.order != Order::lanes &&
         stage.fold.order != Order::pairwise) {
       return "no code for GPUs reduces in this order";
     }
     if (stage.kind == StageKind::fold && stage.fold.segments) {
-      return "no code for GPUs reduces channels yet";
+      return "no code for GPUs adds segments of a row apart";
     }
     for (Id id = stage.begin; id < stage.end; ++id) {
       const Instruction& code = kernel.code[id];
@@ -122,7 +120,7 @@ std::string_view why_not_rows(const Kernel& kernel) {
 std::string_view why_not_cuda(const Kernel& kernel) {
   for (const Buffer& buffer : kernel.buffers) {
     if (!has_sums_of_rows(buffer)) continue;
-    if (kernel.space != Space::rows) return "no code for GPUs has sums of each thread";
+    if (kernel.space != Space::rows || kernel.inner != 1) return "no code for GPUs has sums of each thread";
     if (!is_dense(kernel, buffer)) return "its sums over rows lie apart";
   }
   for (const Instruction& code : kernel.code) {

@@ -8,20 +8,23 @@
 namespace antegrad::lower {
 
 void CudaCode::print_rows() {
-  out_.line("const i64 n = {};", size(lane_));
+  out_.line("const i64 n = {};",
+            kernel_.inner == 2 ? size(lane_ - 1) + " * " + size(lane_) : size(lane_));
   out_.line("const Team<{}> team;", warps_);
   if (has_sums()) print_sums_of_rows();
   out_.open("for (i64 row = team.first; row < count; row += team.step)");
   if (has_sums()) out_.line("const bool first = row == team.first;");
   out_.line("u32 rest = (u32)row;");
-  print_indices(lane_);
-  print_pointers(lane_);
+  print_indices(outer());
+  print_pointers(outer());
   print_kept_loads();
-  for (const Stage& stage : kernel_.stages) {
-    switch (stage.kind) {
-      case StageKind::each: print_each_vector(stage); break;
-      case StageKind::row: print_row_stage(stage); break;
-      case StageKind::fold: print_fold(stage); break;
+  const auto stages = std::span(kernel_.stages);
+  for (size_t i = 0, count = 1; i < stages.size(); i += count) {
+    count = stages[i].kind == StageKind::fold ? count_folds_together(kernel_, i) : 1;
+    switch (stages[i].kind) {
+      case StageKind::each: print_each_vector(stages.subspan(i, 1)); break;
+      case StageKind::row: print_row_stage(stages[i]); break;
+      case StageKind::fold: print_folds(stages.subspan(i, count)); break;
     }
     // The next stage, or row, may write what others of the team read in this one, and the reverse.
     out_.line("team.wait();");
@@ -59,6 +62,7 @@ void CudaCode::print_kept_loads() {
   out_.open("for (int c = 0; c < {}; c++)", kept_);
   out_.line("const i64 j = (i64)(c * team.size + team.lane) * V;");
   out_.line("if (j >= n) break;");
+  print_segment();
   for (const Buffer* buffer : loaded) {
     out_.line("k_{0}[c] = *(const Lanes<{1}, V>*)({2});", buffer->name,
               cuda_memory_type(buffer->type), first(*buffer));
@@ -106,7 +110,7 @@ void CudaCode::print_rows_finish() {
   out_.close();
 }
 
-void CudaCode::print_each_vector(const Stage& stage) {
+void CudaCode::print_each_vector(std::span<const Stage> stages) {
   if (kept_ > 0) {
     out_.line("#pragma unroll");
     out_.open("for (int c = 0; c < {}; c++)", kept_);
@@ -115,8 +119,16 @@ void CudaCode::print_each_vector(const Stage& stage) {
   } else {
     out_.open("for (i64 j = team.lane * V; j < n; j += team.size * V)");
   }
-  print_lanes({&stage, 1});
+  print_segment();
+  print_lanes(stages);
   out_.close();
+}
+
+/// Which segment of a row of two dimensions j is in.
+void CudaCode::print_segment() {
+  if (kernel_.inner == 1) return;
+  out_.line("const i64 i{} = (u32)j / (u32){};", lane_ - 1, size(lane_));
+  out_.line("const i64 l = j - i{} * {};", lane_ - 1, size(lane_));
 }
 
 /// All threads compute it; one of them stores.
@@ -141,20 +153,26 @@ void CudaCode::print_row_stage(const Stage& stage) {
   out_.close();
 }
 
-void CudaCode::print_fold(const Stage& stage) {
-  const Id result = stage.end - 1;
-  const DType type = type_of_fold(stage);
-  const bool adds = stage.fold.order != Order::lanes;
-  if (adds) {
-    out_.line("Sum<{}> s{};", name(type), result);
-  } else {
-    out_.line("{} r{} = {};", name(type), result, start_of(stage));
+/// Folds that do not read each other's results share a loop.
+void CudaCode::print_folds(std::span<const Stage> stages) {
+  for (const Stage& stage : stages) {
+    const Id result = stage.end - 1;
+    const DType type = type_of_fold(stage);
+    if (stage.fold.order != Order::lanes) {
+      out_.line("Sum<{}> s{};", name(type), result);
+    } else {
+      out_.line("{} r{} = {};", name(type), result, start_of(stage));
+    }
   }
-  print_each_vector(stage);
-  if (adds) {
-    out_.line("const {0} r{1} = s{1}.of(team);", name(type), result);
-  } else {
-    out_.line("r{0} = team.reduced(r{0}, {1});", result, merge_of(stage));
+  print_each_vector(stages);
+  for (const Stage& stage : stages) {
+    const Id result = stage.end - 1;
+    if (stage.fold.order != Order::lanes) {
+      out_.line("const {0} r{1} = s{1}.of(team);", name(type_of_fold(stage)), result);
+    } else {
+      out_.line("r{0} = team.reduced(r{0}, {1});", result, merge_of(stage));
+    }
+    out_.line("team.wait();");
   }
 }
 

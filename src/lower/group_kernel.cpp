@@ -109,7 +109,8 @@ class GroupBuilder {
       return;
     }
     const Recipe& recipe = *call.recipe;
-    const auto type = element_of(graph_, graph_.nodes[position], call);
+    const auto type = element_of(graph_, graph_.nodes[position], call,
+                                  close_ ? Level::close : Level::exact);
     if (const auto* reason = std::get_if<std::string>(&type)) refuse(position, *reason);
     const DType element = std::get<DType>(type);
     const CodeBuilder::Site site = site_of(position, call, element);
@@ -187,10 +188,12 @@ class GroupBuilder {
     if (!row.body.empty()) formulas.push_back(&row.body);
     for (const Formula& formula : row.rows) formulas.push_back(&formula);
     const auto results = graph_.nodes[position].results();
+    const auto is_body = [&](size_t i) { return i == 0 && !row.body.empty(); };
     for (size_t i = 0; i < formulas.size(); ++i) {
       if (results[i] == kNoValue) continue;
       const DType to = meta(results[i]).dtype;
-      if (to != site.element) {
+      const bool is_wider = close_ && !is_body(i) && to == arithmetic_type(site.element);
+      if (to != site.element && !is_wider) {
         refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
                                      antegrad::name(site.element)));
       }
