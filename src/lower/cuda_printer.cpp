@@ -22,7 +22,7 @@ CudaCode::CudaCode(const Kernel& kernel, const CudaPlan& plan)
 
 std::string CudaCode::print() {
   // Threads take several elements at once where all that lies densely is aligned.
-  print_function("vectors", plan_.lanes, plan_.kept);
+  print_function("vectors", plan_.lanes, plan_.lanes > 1 ? plan_.kept : 0);
   if (plan_.lanes > 1) print_function("elements", 1, 0);
   out_.line("");
   out_.open("extern \"C\" __global__ void __launch_bounds__({}) {}(const Words<{}> words)",

@@ -192,13 +192,34 @@ TEST_F(LoweredOnGpu, LayerNormsOfShortAndLongRows) {
 
 TEST_F(LoweredOnGpu, BatchNormsOverChannels) {
   const auto fn = [](const List& xs) {
-    return at::batch_norm(xs[0], xs[1], xs[2], {}, {}, true, 0.1, 1e-5, false).relu().sum();
+    const auto mean = at::zeros_like(xs[1]), variance = at::ones_like(xs[1]);
+    return at::batch_norm(xs[0], xs[1], xs[2], mean, variance, true, 0.1, 1e-5, false)
+        .relu()
+        .sum();
   };
   for (const auto& sizes : {std::vector<int64_t>{4, 8, 14, 14}, std::vector<int64_t>{2, 5, 7, 9},
                             std::vector<int64_t>{16, 64, 56, 56}}) {
     SCOPED_TRACE(::testing::PrintToString(sizes));
     expect_close(fn, {sizes, {sizes[1]}, {sizes[1]}}, at::kBFloat16, 1);
     expect_close(fn, {sizes, {sizes[1]}, {sizes[1]}}, at::kFloat, 1);
+  }
+}
+
+// Logits of halves whose loss is computed in float32.
+TEST_F(LoweredOnGpu, LossesOfHalves) {
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    for (const int64_t classes : {10, 1000, 1003, 50304}) {
+      SCOPED_TRACE(::testing::Message() << type << " of " << classes);
+      auto targets = at::arange(1000, at::kLong).mul(7).remainder(classes);
+      targets.slice(0, 0, 1000, 9).fill_(-100);
+      const Callable fn = [y = targets.to(at::kCUDA)](const List& xs) {
+        return at::cross_entropy_loss((xs[0] * 2).to(at::kFloat), y);
+      };
+      auto exact = compile(fn, Options().with_verify_graphs(true).with_lowering(Lowering::off));
+      auto inputs = made({{1000, classes}}, type), others = made({{1000, classes}}, type);
+      EXPECT_TRUE(same_bits(trained(exact, inputs), trained(fn, others)));
+      expect_close(fn, {{1000, classes}}, type, 2);
+    }
   }
 }
 

@@ -184,6 +184,52 @@ each
                    cases);
 }
 
+TEST(CudaFuzz, ChannelsAreRowsOfSegments) {
+  std::vector<std::vector<int64_t>> cases;
+  for (const int64_t n : {1, 4, 12, 15, 16}) {
+    for (const int64_t images : {1, 3}) {
+      for (const int64_t channels : {1, 5}) {
+        cases.push_back({channels, images, n, n, channels * n});
+      }
+    }
+  }
+  expect_same_sums(R"(antegrad.kernel 1 channels
+number c i64
+number images i64
+number n i64
+number x0 i64
+number x1 i64
+buffer x f32 read [x0, x1, 1]
+buffer y f32 write [x0, x1, 1]
+buffer s f32 write [1, 0, 0]
+rows [c, images, n] inner 2
+fold lanes 1 1 sequence add
+  %0 = load f32 x
+  %1 = cast f64 %0
+  %2 = accumulator f64 0
+  %3 = add f64 %2 %1
+  yield %3
+  %4 = result f64
+fold lanes 1 1 sequence add
+  %5 = load f32 x
+  %6 = cast f64 %5
+  %7 = mul f64 %6 %6
+  %8 = accumulator f64 0
+  %9 = add f64 %8 %7
+  yield %9
+  %10 = result f64
+row
+  %11 = sub f64 %10 %4
+  %12 = cast f32 %11
+  store f32 s %12
+each
+  %14 = load f32 x
+  %15 = sub f32 %14 %12
+  store f32 y %15
+)",
+                   cases);
+}
+
 TEST(CudaFuzz, SumsOverRowsAreAddedByTeams) {
   std::vector<std::vector<int64_t>> cases;
   for (const int64_t n : {1, 4, 24, 40, 64, 97, 130}) {
