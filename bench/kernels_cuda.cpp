@@ -42,18 +42,20 @@ at::TensorOptions on_gpu() { return at::device(at::kCUDA).dtype(at::kBFloat16); 
 std::vector<KernelClass> kernel_classes() {
   const auto classes = at::randint(50304, {8192}, at::device(at::kCUDA).dtype(at::kLong));
   return {
-      {"pointwise", [](const List& x) { return (at::gelu(x[0]) * x[1]).sum(); },
+      {"pointwise",
+       [](const List& x) { return (at::gelu(x[0]) * x[1]).sum(); },
        {{8192, 8192}, {8192, 8192}}},
-      {"bias_gradient", [](const List& x) { return at::gelu(x[0] + x[1], "tanh").sin().sum(); },
+      {"bias_gradient",
+       [](const List& x) { return at::gelu(x[0] + x[1], "tanh").sin().sum(); },
        {{8192, 3072}, {3072}}},
       {"layer_norm",
-       [](const List& x) {
-         return at::layer_norm(x[0] + x[1], {768}, x[2], x[3]).sin().sum();
-       },
+       [](const List& x) { return at::layer_norm(x[0] + x[1], {768}, x[2], x[3]).sin().sum(); },
        {{32768, 768}, {32768, 768}, {768}, {768}}},
-      {"softmax", [](const List& x) { return (at::softmax(x[0], -1) * x[1]).sum(); },
+      {"softmax",
+       [](const List& x) { return (at::softmax(x[0], -1) * x[1]).sum(); },
        {{32768, 1024}, {32768, 1024}}},
-      {"cross_entropy", [classes](const List& x) { return at::cross_entropy_loss(x[0], classes); },
+      {"cross_entropy",
+       [classes](const List& x) { return at::cross_entropy_loss(x[0], classes); },
        {{8192, 50304}}},
       {"cross_entropy_in_float32",
        [classes](const List& x) { return at::cross_entropy_loss(x[0].to(at::kFloat), classes); },
@@ -101,11 +103,11 @@ void run(Bench& bench) {
     const auto& program = report.programs.at(0);
     for (const auto& kernel : program.generated_kernels) {
       const double speed = static_cast<double>(kernel.bytes) / (kernel.microseconds * 1e3);
-      note(fmt::format("{:24} {:8} {:8.1f} us, libtorch's {:8.1f} us, {:5.0f} GB/s, {:3.0f} % of a "
-                       "copy: {}",
-                       kernels.name, kernel.phase, kernel.microseconds,
-                       kernel.library_microseconds, speed, 100 * speed / copy,
-                       fmt::join(kernel.operators, ", ")));
+      note(
+          fmt::format("{:24} {:8} {:8.1f} us, libtorch's {:8.1f} us, {:5.0f} GB/s, {:3.0f} % of a "
+                      "copy: {}",
+                      kernels.name, kernel.phase, kernel.microseconds, kernel.library_microseconds,
+                      speed, 100 * speed / copy, fmt::join(kernel.operators, ", ")));
       bench.add({kernels.name + "_" + kernel.phase,
                  "kernel_us",
                  kernel.microseconds,

@@ -21,7 +21,7 @@ constexpr int64_t kReduceGrain = 32768;
 ///   NAME?1    the same; this number where the argument is absent
 ///   NAME@row  an input with one element a row; NAME@row?1 as above
 ///   NAME@last  an input of which the last dimension is reduced
-///   NAME@class  as NAME@row, of classes: the index in a row, or the argument that is called `ignored`
+///   NAME@class  as NAME@row, of classes: the index in a row, or the argument `ignored`
 ///   @dim      the dimension that is reduced, which must be the last one
 ///   @dims     the dimensions that are reduced; absent or none: all
 ///   @shape    the sizes of the last dimensions, which are reduced

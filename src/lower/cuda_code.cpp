@@ -68,10 +68,9 @@ bool is_kept(const Kernel& kernel, int32_t buffer) {
   if (kernel.space != Space::rows || !found.read || !is_dense(kernel, found)) return false;
   if (has_sums_of_rows(found)) return true;
   const auto loads = [&](const Stage& stage) {
-    return std::any_of(kernel.code.begin() + stage.begin, kernel.code.begin() + stage.end,
-                       [&](const Instruction& code) {
-                         return code.op == Op::load && code.index == buffer;
-                       });
+    return std::any_of(
+        kernel.code.begin() + stage.begin, kernel.code.begin() + stage.end,
+        [&](const Instruction& code) { return code.op == Op::load && code.index == buffer; });
   };
   return std::ranges::count_if(kernel.stages, loads) > 1;
 }
@@ -82,9 +81,8 @@ size_t count_folds_together(const Kernel& kernel, size_t first) {
   for (; end < kernel.stages.size() && kernel.stages[end].kind == StageKind::fold; ++end) {
     const Stage& stage = kernel.stages[end];
     const auto reads_others = [&](const Instruction& code) {
-      return std::ranges::any_of(code.operands, [&](Id operand) {
-        return operand >= begin && operand < stage.begin;
-      });
+      return std::ranges::any_of(
+          code.operands, [&](Id operand) { return operand >= begin && operand < stage.begin; });
     };
     if (std::any_of(kernel.code.begin() + stage.begin, kernel.code.begin() + stage.end,
                     reads_others)) {
@@ -258,9 +256,7 @@ std::string CudaCode::expression(Id id, bool row) const {
   const auto of_memory = [&](const std::string& loaded) {
     return code.type == DType::boolean ? loaded + " != 0" : loaded;
   };
-  const auto start = [&](const Buffer& buffer) {
-    return row ? "p_" + buffer.name : place(buffer);
-  };
+  const auto start = [&](const Buffer& buffer) { return row ? "p_" + buffer.name : place(buffer); };
   switch (code.op) {
     case Op::constant: return cuda_literal(code.type, code.bits);
     case Op::number: return "n_" + kernel_.numbers[code.index].name;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// What the parts of the printer of CUDA C++ share (lower/cuda_printer.h): instructions as text, and
-/// loops over the elements of a stage. Not to be included elsewhere.
+/// What the parts of the printer of CUDA C++ share (lower/cuda_printer.h): instructions as text,
+/// and loops over the elements of a stage. Not to be included elsewhere.
 
 #include <algorithm>
 #include <cstdint>

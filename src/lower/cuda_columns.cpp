@@ -1,6 +1,6 @@
-// Prints kernels over columns. A block adds some rows of a strip of columns, in a first function. In
-// a second one, NAME_finish, the sums of blocks become those of columns, in the order of the blocks,
-// and the rest of the kernel follows.
+// Prints kernels over columns. A block adds some rows of a strip of columns, in a first function.
+// In a second one, NAME_finish, the sums of blocks become those of columns, in the order of the
+// blocks, and the rest of the kernel follows.
 
 #include "lower/cuda_code.h"
 
@@ -25,8 +25,9 @@ void CudaCode::print_columns() {
   out_.line("const i64 columns = {}, n = {};", size(0), size(1));
   out_.line("const Strips strips((columns + V - 1) / V);");
   out_.line("const u32 part = blockIdx.x % parts;");
-  out_.open("for (u32 strip = blockIdx.x / parts; strip < strips.count; "
-            "strip += gridDim.x / (u32)parts)");
+  out_.open(
+      "for (u32 strip = blockIdx.x / parts; strip < strips.count; "
+      "strip += gridDim.x / (u32)parts)");
   out_.line("const i64 i0 = (i64)(strip * strips.across + strips.x) * V;");
   out_.line("const bool inside = i0 < columns;");
   print_pointers(1);
@@ -39,8 +40,9 @@ void CudaCode::print_columns() {
       out_.line("Sum<{}> s{}[V];", name(type_of_fold(stage)), result);
     }
   }
-  out_.open("for (i64 j = inside ? part * strips.down + strips.y : n; j < n; "
-            "j += parts * strips.down)");
+  out_.open(
+      "for (i64 j = inside ? part * strips.down + strips.y : n; j < n; "
+      "j += parts * strips.down)");
   print_lanes(folds);
   out_.close();
   for (size_t i = 0; i < folds.size(); ++i) {

@@ -177,6 +177,7 @@ struct Team {
     if (threadIdx.x >= kWarp || left <= 0) return;
     for (int k = 0; k < V; k++) {
       f64 sum = 0;
+#pragma unroll 1
       for (int i = 0; i < blockDim.x / kWarp; i++) sum = add_of(sum, (f64)of_teams[i][lane * V + k]);
       to[k] = (T)sum;
     }

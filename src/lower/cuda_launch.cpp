@@ -56,8 +56,8 @@ int32_t rounded_up(int64_t vectors) {
 
 int64_t vectors_of_row(const Kernel& kernel, const int64_t* numbers, int32_t lanes) {
   int64_t row = 1;
-  for (size_t d = kernel.sizes.size() - static_cast<size_t>(kernel.inner);
-       d < kernel.sizes.size(); ++d) {
+  for (size_t d = kernel.sizes.size() - static_cast<size_t>(kernel.inner); d < kernel.sizes.size();
+       ++d) {
     row *= value_of(kernel.sizes[d], numbers);
   }
   return std::max<int64_t>(1, divided(row, lanes));
@@ -85,9 +85,8 @@ std::string_view why_not_columns(const Kernel& kernel) {
     }
     for (Id id = stage.begin; i < folds && id < stage.end; ++id) {
       const Instruction& code = kernel.code[id];
-      if (code.op == Op::store &&
-          std::ranges::any_of(kernel.buffers[code.index].strides,
-                              [](Extent stride) { return stride.is(0); })) {
+      if (code.op == Op::store && std::ranges::any_of(kernel.buffers[code.index].strides,
+                                                      [](Extent stride) { return stride.is(0); })) {
         return "all elements of a column are written to one place";
       }
     }
@@ -120,7 +119,8 @@ std::string_view why_not_rows(const Kernel& kernel) {
 std::string_view why_not_cuda(const Kernel& kernel) {
   for (const Buffer& buffer : kernel.buffers) {
     if (!has_sums_of_rows(buffer)) continue;
-    if (kernel.space != Space::rows || kernel.inner != 1) return "no code for GPUs has sums of each thread";
+    if (kernel.space != Space::rows || kernel.inner != 1)
+      return "no code for GPUs has sums of each thread";
     if (!is_dense(kernel, buffer)) return "its sums over rows lie apart";
   }
   for (const Instruction& code : kernel.code) {
@@ -163,7 +163,8 @@ CudaPlan cuda_plan(const Kernel& kernel, const int64_t* numbers) {
       std::min(registers == 0 ? 0 : kMostKept / registers, kMostInstructions / instructions);
   // Rows of a warp that are not kept have the same length.
   plan.warps = divided(vectors, kWarp) <= (most > 0 ? std::min<int64_t>(most, 4) : 4);
-  const int64_t threads = plan.warps ? kWarp : threads_that_keep(vectors, std::max<int64_t>(most, 1));
+  const int64_t threads =
+      plan.warps ? kWarp : threads_that_keep(vectors, std::max<int64_t>(most, 1));
   const int64_t kept = divided(vectors, threads);
   if (kept <= most) plan.kept = rounded_up(kept);
   if (plan.kept == 0 && has_sums(kernel)) plan.warps = false;
@@ -182,11 +183,12 @@ CudaLaunch cuda_launch(const Kernel& kernel, const int64_t* numbers) {
     case Space::rows: {
       const int64_t vectors = vectors_of_row(kernel, numbers, plan.lanes);
       const int64_t all = std::min<int64_t>(divided(vectors, kWarp) * kWarp, 1024);
-      launch.threads = static_cast<int32_t>(
-          plan.warps ? kThreads : plan.kept > 0 ? threads_that_keep(vectors, plan.kept) : all);
+      launch.threads = static_cast<int32_t>(plan.warps      ? kThreads
+                                            : plan.kept > 0 ? threads_that_keep(vectors, plan.kept)
+                                                            : all);
       const int64_t teams = plan.warps ? kThreads / kWarp : 1;
-      launch.blocks = std::min(divided(parallel, teams),
-                               has_sums(kernel) ? kBlocksWithSums : kBlocksOfRows);
+      launch.blocks =
+          std::min(divided(parallel, teams), has_sums(kernel) ? kBlocksWithSums : kBlocksOfRows);
       if (!has_sums(kernel)) break;
       launch.parts = launch.blocks;
       for (const Buffer& buffer : kernel.buffers) {

@@ -100,10 +100,9 @@ void CudaCode::print_choice() {
     }
   }
   if (plan_.kept > 0) {
-    aligned += fmt::format(" && {}{} <= {} * (i64){}",
-                           kernel_.inner == 2 ? size(lane_ - 1) + " * " : "", size(lane_),
-                           plan_.kept * lanes,
-                           plan_.warps ? "kWarp" : "blockDim.x");
+    aligned +=
+        fmt::format(" && {}{} <= {} * (i64){}", kernel_.inner == 2 ? size(lane_ - 1) + " * " : "",
+                    size(lane_), plan_.kept * lanes, plan_.warps ? "kWarp" : "blockDim.x");
   }
   out_.open("if ({})", aligned);
   out_.line("vectors(words);");

@@ -10,9 +10,9 @@
 ///
 /// `words`, of 8 bytes: addresses of the kernel's buffers, of sums over rows that of the value; its
 /// arguments (scalars as the bits of a double); parallel_size(). Where CudaLaunch::parts is not 0,
-/// there follow the address of `scratch` bytes, aligned to 16, which hold anything, `parts`, and for
-/// each buffer of sums over rows the cuda_type_code() of its value; the second function exists, and
-/// runs behind the first one with the same words.
+/// there follow the address of `scratch` bytes, aligned to 16, which hold anything, `parts`, and
+/// for each buffer of sums over rows the cuda_type_code() of its value; the second function exists,
+/// and runs behind the first one with the same words.
 
 #include <cstdint>
 #include <string>

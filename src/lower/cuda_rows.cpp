@@ -1,5 +1,5 @@
-// Prints kernels over rows: a row has a team of threads, which is a warp or a block. A row that fits
-// into the registers of its team is read once, and its team keeps sums over rows there, too.
+// Prints kernels over rows: a row has a team of threads, which is a warp or a block. A row that
+// fits into the registers of its team is read once, and its team keeps sums over rows there, too.
 
 #include "lower/cuda_code.h"
 
@@ -33,7 +33,8 @@ void CudaCode::print_rows() {
   if (has_sums() && kept_ > 0) print_kept_sums();
 }
 
-/// Each team has a row of its own for each buffer, or each block, if teams keep theirs in registers.
+/// Each team has a row of its own for each buffer, or each block, if teams keep theirs in
+/// registers.
 void CudaCode::print_sums_of_rows() {
   out_.line("u64 rows = 0;");
   for (size_t i = 0; i < kernel_.buffers.size(); ++i) {

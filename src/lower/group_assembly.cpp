@@ -62,9 +62,8 @@ class Assembly {
     std::vector<bool> of_row;
     for (const MemoryUse& use : memory_) of_row.push_back(!has_row_stride(use));
     const bool columns = space_.kind == Space::columns;
-    StagedCode staged = space_.kind == Space::elements
-                            ? stage_of_elements(code_)
-                            : stages_of_rows(code_, of_row, columns);
+    StagedCode staged = space_.kind == Space::elements ? stage_of_elements(code_)
+                                                       : stages_of_rows(code_, of_row, columns);
     made_.kernel.stages = std::move(staged.stages);
     std::vector<int32_t> functions;
     for (Instruction& kept : staged.code) {

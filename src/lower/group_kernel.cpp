@@ -109,8 +109,8 @@ class GroupBuilder {
       return;
     }
     const Recipe& recipe = *call.recipe;
-    const auto type = element_of(graph_, graph_.nodes[position], call,
-                                  close_ ? Level::close : Level::exact);
+    const auto type =
+        element_of(graph_, graph_.nodes[position], call, close_ ? Level::close : Level::exact);
     if (const auto* reason = std::get_if<std::string>(&type)) refuse(position, *reason);
     const DType element = std::get<DType>(type);
     const CodeBuilder::Site site = site_of(position, call, element);

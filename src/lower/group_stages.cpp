@@ -124,7 +124,7 @@ class Stages {
   const CodeBuilder& code_;
   bool columns_ = false;
   std::vector<bool> needed_;
-  std::vector<bool> depends_;  // on the result of a fold
+  std::vector<bool> depends_;   // on the result of a fold
   std::vector<Id> row_stores_;  // of what has one element a row
   std::vector<Id> stores_;      // of the others
   StagedCode made_;

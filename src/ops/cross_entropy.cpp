@@ -117,8 +117,7 @@ std::tuple<at::Tensor, at::Tensor> cross_entropy(const at::Tensor& given, const 
 at::Tensor cross_entropy_rows(const at::Tensor& given, const at::Tensor& target,
                               int64_t ignore_index) {
   const auto logits = as_rows(given);
-  const auto picked =
-      at::empty({target.numel()}, logits.options().dtype(type_of_logs(logits)));
+  const auto picked = at::empty({target.numel()}, logits.options().dtype(type_of_logs(logits)));
   const auto ignored = target.eq(ignore_index);
   const auto column = target.masked_fill(ignored, 0).unsqueeze(1);
   const Buffer wide(logits), buffer(logits);

@@ -69,8 +69,8 @@ class ChunkedLoss {
     }
     const ValueId logits = logits_behind(softmax->inputs[0]);
     // On a GPU a node in the place of the log_softmax reads the classes.
-    const bool late = is_on_gpu(probabilities) &&
-                      producer_[nll.inputs[1]] > producer_[probabilities];
+    const bool late =
+        is_on_gpu(probabilities) && producer_[nll.inputs[1]] > producer_[probabilities];
     if (logits == kNoValue || late) return std::nullopt;
     Loss loss{logits, position};
     size_t accounted = 1;
@@ -142,9 +142,7 @@ class ChunkedLoss {
     return found;
   }
 
-  bool is_on_gpu(ValueId id) const {
-    return graph_.value(id).meta.device.kind == DeviceKind::cuda;
-  }
+  bool is_on_gpu(ValueId id) const { return graph_.value(id).meta.device.kind == DeviceKind::cuda; }
 
   void replace(const Loss& loss) {
     Node& forward = graph_.nodes[loss.forward];

@@ -193,9 +193,7 @@ TEST_F(LoweredOnGpu, LayerNormsOfShortAndLongRows) {
 TEST_F(LoweredOnGpu, BatchNormsOverChannels) {
   const auto fn = [](const List& xs) {
     const auto mean = at::zeros_like(xs[1]), variance = at::ones_like(xs[1]);
-    return at::batch_norm(xs[0], xs[1], xs[2], mean, variance, true, 0.1, 1e-5, false)
-        .relu()
-        .sum();
+    return at::batch_norm(xs[0], xs[1], xs[2], mean, variance, true, 0.1, 1e-5, false).relu().sum();
   };
   for (const auto& sizes : {std::vector<int64_t>{4, 8, 14, 14}, std::vector<int64_t>{2, 5, 7, 9},
                             std::vector<int64_t>{16, 64, 56, 56}}) {

@@ -30,8 +30,9 @@ class EmulatedCudaKernel : public LoadedSource {
  private:
   static std::string with_small_blocks(std::string source) {
     const std::string large = "kWarp = 32, kWarpsOfBlock = 8, kColumnThreads = 256";
-    return source.replace(source.find(large), large.size(),
-                          "kWarp = (kThreads + 1) / 2, kWarpsOfBlock = 2, kColumnThreads = kThreads");
+    return source.replace(
+        source.find(large), large.size(),
+        "kWarp = (kThreads + 1) / 2, kWarpsOfBlock = 2, kColumnThreads = kThreads");
   }
 
   static std::string after(const lower::Kernel& kernel) {

@@ -51,9 +51,8 @@ at::Tensor& gradient_in_place(at::Tensor& logits, const at::Tensor& tangent,
 // The form for GPUs.
 List in_two_steps(const at::Tensor& logits, const at::Tensor& target, int64_t reduction,
                   int64_t ignored) {
-  static const auto rows =
-      named("antegrad::cross_entropy_rows")
-          .typed<at::Tensor(const at::Tensor&, const at::Tensor&, int64_t)>();
+  static const auto rows = named("antegrad::cross_entropy_rows")
+                               .typed<at::Tensor(const at::Tensor&, const at::Tensor&, int64_t)>();
   static const auto sum = named("antegrad::cross_entropy_of_rows")
                               .typed<std::tuple<at::Tensor, at::Tensor>(
                                   const at::Tensor&, const at::Tensor&, int64_t, int64_t)>();
