@@ -125,6 +125,12 @@ std::string cuda_operation(Op op, DType type, const std::vector<std::string>& op
   return integral(op, type, a, b);
 }
 
+std::string cuda_fold_operation(Op op, DType type, const std::vector<std::string>& operands) {
+  const bool has_own = (op == Op::minimum || op == Op::maximum) && is_floating(type);
+  return has_own ? fmt::format("fold_{}({})", row_of(op).name, list_of(operands))
+                 : cuda_operation(op, type, operands);
+}
+
 std::string CudaCode::extent(Extent extent) const {
   if (extent.number < 0) return fmt::format("(i64){}", extent.constant);
   return "n_" + kernel_.numbers[extent.number].name;
@@ -215,20 +221,31 @@ void CudaCode::print_stores(const Stage& stage) {
 void CudaCode::print_lanes(std::span<const Stage> stages) {
   begin_ = stages.front().begin;
   for (const Stage& stage : stages) print_loads(stage);
+  const bool columns = kernel_.space == Space::columns;
+  const auto adds_all = [&](const Stage& stage) {
+    return !columns && stage.kind == StageKind::fold && stage.fold.order != Order::lanes;
+  };
+  for (const Stage& stage : stages) {
+    if (adds_all(stage)) out_.line("{} a{}[V];", name(type_of_fold(stage)), stage.end - 1);
+  }
   out_.line("#pragma unroll");
   out_.open("for (int k = 0; k < V; k++)");
   for (const Stage& stage : stages) {
     for (Id id = stage.begin; id < stage.end; ++id) print_instruction(id);
     if (stage.kind != StageKind::fold) continue;
     const std::string next = value(stage.fold.value);
-    const std::string lane = kernel_.space == Space::columns ? "[k]" : "";
     if (stage.fold.order == Order::lanes) {
-      out_.line("r{}{} = {};", stage.end - 1, lane, next);
+      out_.line("r{}{} = {};", stage.end - 1, columns ? "[k]" : "", next);
+    } else if (columns) {
+      out_.line("s{}[k].add({});", stage.end - 1, next);
     } else {
-      out_.line("s{}{}.add({});", stage.end - 1, lane, next);
+      out_.line("a{}[k] = {};", stage.end - 1, next);
     }
   }
   out_.close();
+  for (const Stage& stage : stages) {
+    if (adds_all(stage)) out_.line("s{0}.add_all(a{0});", stage.end - 1);
+  }
   for (const Stage& stage : stages) print_stores(stage);
 }
 
@@ -282,7 +299,14 @@ std::string CudaCode::expression(Id id, bool row) const {
     case Op::select: return fmt::format("{} ? {} : {}", operands[0], operands[1], operands[2]);
     case Op::call:
       return fmt::format("{}({})", kernel_.functions[code.index].symbol, list_of(operands));
-    default: return cuda_operation(code.op, kernel_.code[code.operands[0]].type, operands);
+    default: {
+      const auto is_partial = [&](Id operand) {
+        return kernel_.code[operand].op == Op::accumulator;
+      };
+      const bool folds = std::ranges::any_of(code.operands, is_partial);
+      return (folds ? cuda_fold_operation : cuda_operation)(
+          code.op, kernel_.code[code.operands[0]].type, operands);
+    }
   }
 }
 

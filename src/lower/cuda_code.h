@@ -120,6 +120,8 @@ class CudaCode {
 
 /// An operation on values of `type`.
 std::string cuda_operation(Op op, DType type, const std::vector<std::string>& operands);
+/// The same of an accumulator of a fold, or of two.
+std::string cuda_fold_operation(Op op, DType type, const std::vector<std::string>& operands);
 std::string cuda_cast(DType to, DType from, uint64_t nan, const std::string& text);
 std::string cuda_literal(DType type, uint64_t bits);
 

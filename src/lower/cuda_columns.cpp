@@ -12,7 +12,7 @@ std::string CudaCode::merge_of(const Stage& stage) const {
   const Op op = stage.fold.order == Order::lanes ? stage.fold.combine : Op::add;
   const DType of = stage.fold.order == Order::lanes ? type_of_fold(stage) : DType::f64;
   return fmt::format("[](const {0} a, const {0} b) {{ return {1}; }}", type,
-                     cuda_operation(op, of, {"a", "b"}));
+                     cuda_fold_operation(op, of, {"a", "b"}));
 }
 
 /// Sums are in float64 between blocks.

@@ -73,6 +73,23 @@ template <class T>
 __device__ inline T minimum_of(T a, T b) { return a != a || b != b ? all_ones(a) : min_of(a, b); }
 template <class T>
 __device__ inline T maximum_of(T a, T b) { return a != a || b != b ? all_ones(a) : max_of(a, b); }
+// Of folds, where the sign of a zero depends on the order.
+template <class T>
+__device__ inline T fold_minimum(T a, T b) { return minimum_of(a, b); }
+template <class T>
+__device__ inline T fold_maximum(T a, T b) { return maximum_of(a, b); }
+#if __CUDA_ARCH__ >= 800
+__device__ inline f32 fold_minimum(f32 a, f32 b) {
+  f32 least;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
+  return least;
+}
+__device__ inline f32 fold_maximum(f32 a, f32 b) {
+  f32 most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+#endif
 
 __device__ inline f32 times_power(f32 a, int n) { return ldexpf(a, n); }
 __device__ inline f64 times_power(f64 a, int n) { return ldexp(a, n); }
@@ -219,6 +236,17 @@ template <class T>
 struct Sum {
   f64 sum = 0;
   __device__ void add(T value) { sum = add_of(sum, (f64)value); }
+  // Few numbers lose little in their own type, unless they overflow there.
+  template <int V>
+  __device__ void add_all(const T (&values)[V]) {
+    T parts[V];
+    for (int k = 0; k < V; k++) parts[k] = values[k];
+    for (int h = V / 2; h > 0; h /= 2) {
+      for (int k = 0; k < h; k++) parts[k] = add_of(parts[k], parts[k + h]);
+    }
+    if (sub_of(parts[0], parts[0]) == 0) return add(parts[0]);
+    for (int k = 0; k < V; k++) add(values[k]);
+  }
   __device__ f64 total() const { return sum; }
   template <class Team>
   __device__ T of(const Team& team) const {
@@ -232,6 +260,10 @@ struct Sum<f64> {
     const f64 next = add_of(sum, value), added = sub_of(next, sum);
     lost = add_of(lost, add_of(sub_of(sum, sub_of(next, added)), sub_of(value, added)));
     sum = next;
+  }
+  template <int V>
+  __device__ void add_all(const f64 (&values)[V]) {
+    for (int k = 0; k < V; k++) add(values[k]);
   }
   // Where a number is infinite, or NaN, what was lost is NaN.
   __device__ f64 total() const { return lost == lost ? add_of(sum, lost) : sum; }

@@ -22,6 +22,9 @@
 namespace antegrad::lower {
 namespace {
 
+/// On a GPU a row has one block: with fewer rows than these, that is not for many elements.
+constexpr int64_t kFewRows = 8, kMostElementsOfFewRows = 1 << 18;
+
 class GroupBuilder {
  public:
   GroupBuilder(const Graph& graph, std::span<const int32_t> nodes, const StorageReaders& readers,
@@ -53,8 +56,13 @@ class GroupBuilder {
       if (const auto why = why_not_cuda(made.kernel); !why.empty()) {
         refuse(group_.calls().back().first, std::string(why));
       }
-      if (space_size(made.kernel, made.numbers.data()) > kMostCudaElements) {
+      const int64_t elements = space_size(made.kernel, made.numbers.data());
+      if (elements > kMostCudaElements) {
         refuse(-1, "it has too many elements for a kernel of a GPU");
+      }
+      const int64_t teams = parallel_size(made.kernel, made.numbers.data());
+      if (space_.kind == Space::rows && elements > kMostElementsOfFewRows && teams < kFewRows) {
+        refuse(space_.node, name(space_.node) + " has too few rows for the blocks of a GPU");
       }
     }
     return made;

@@ -28,7 +28,7 @@ namespace {
 // other code for one row. On GPUs its order of summation depends on where a row lies in 16 bytes.
 int64_t rows_of_chunk(const at::Tensor& logits) {
   const bool on_cpu = logits.is_cpu();
-  const int64_t fewest = on_cpu ? 4 : 256, bytes = on_cpu ? 2 << 20 : 64 << 20;
+  const int64_t fewest = on_cpu ? 4 : 128, bytes = on_cpu ? 2 << 20 : 32 << 20;
   const int64_t rows = bytes / (4 * std::max<int64_t>(logits.size(1), 1));
   return std::max(fewest, on_cpu ? rows : rows / 8 * 8);
 }

@@ -206,17 +206,17 @@ TEST_F(LoweredOnGpu, BatchNormsOverChannels) {
 // Logits of halves whose loss is computed in float32.
 TEST_F(LoweredOnGpu, LossesOfHalves) {
   for (const auto type : {at::kBFloat16, at::kHalf}) {
-    for (const int64_t classes : {10, 1000, 1003, 50304}) {
+    for (const int64_t classes : {10, 1003, 50304}) {
       SCOPED_TRACE(::testing::Message() << type << " of " << classes);
-      auto targets = at::arange(1000, at::kLong).mul(7).remainder(classes);
-      targets.slice(0, 0, 1000, 9).fill_(-100);
+      auto targets = at::arange(500, at::kLong).mul(7).remainder(classes);
+      targets.slice(0, 0, 500, 9).fill_(-100);
       const Callable fn = [y = targets.to(at::kCUDA)](const List& xs) {
         return at::cross_entropy_loss((xs[0] * 2).to(at::kFloat), y);
       };
       auto exact = compile(fn, Options().with_verify_graphs(true).with_lowering(Lowering::off));
-      auto inputs = made({{1000, classes}}, type), others = made({{1000, classes}}, type);
+      auto inputs = made({{500, classes}}, type), others = made({{500, classes}}, type);
       EXPECT_TRUE(same_bits(trained(exact, inputs), trained(fn, others)));
-      expect_close(fn, {{1000, classes}}, type, 2);
+      expect_close(fn, {{500, classes}}, type, 2);
     }
   }
 }
