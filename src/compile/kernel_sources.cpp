@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "lower/c_printer.h"
@@ -23,10 +24,11 @@ const std::string& libtorch_build() {
   return text;
 }
 
-kernels::Source source_of(const lower::Kernel& kernel, lower::Capability capability,
-                          Device device) {
+// `plan`: of a kernel for a GPU.
+kernels::Source source_of(const lower::Kernel& kernel, const lower::CudaPlan& plan,
+                          lower::Capability capability, Device device) {
   if (capability == lower::Capability::cuda) {
-    return {.text = lower::cuda_source(kernel),
+    return {.text = lower::cuda_source(kernel, plan),
             .functions = {kernel.name},
             .capability = capability,
             .made_for =
@@ -52,18 +54,22 @@ const std::string& this_machine() {
 KernelSources sources_of(const std::vector<lower::KernelOfGroup>& kernels,
                          const std::function<void(lower::Kernel&)>& fault) {
   KernelSources found;
-  // The name of a kernel is a hash of its text.
-  std::map<std::pair<std::string_view, std::string>, size_t> by_name;
+  // The name of a kernel is a hash of its text. For a GPU sizes decide, too.
+  std::map<std::tuple<std::string_view, std::string, int32_t, bool>, size_t> known;
   for (const auto& made : kernels) {
     const auto& named = made.kernel.kernel;
+    const bool on_gpu = made.kernel.capability == lower::Capability::cuda;
+    const auto plan =
+        on_gpu ? lower::cuda_plan(named, made.kernel.numbers.data()) : lower::CudaPlan();
     const auto [place, is_new] =
-        by_name.emplace(std::pair(std::string_view(named.name), to_string(made.kernel.device)),
-                        found.sources.size());
+        known.emplace(std::tuple(std::string_view(named.name), to_string(made.kernel.device),
+                                 plan.kept, plan.warps),
+                      found.sources.size());
     found.of_kernel.push_back(place->second);
     if (!is_new) continue;
     auto kernel = named;
     if (fault) fault(kernel);
-    found.sources.push_back(source_of(kernel, made.kernel.capability, made.kernel.device));
+    found.sources.push_back(source_of(kernel, plan, made.kernel.capability, made.kernel.device));
     found.devices.push_back(made.kernel.device);
   }
   return found;

@@ -102,6 +102,8 @@ constexpr RowOperator kRowOperators[] = {
     {"aten::native_layer_norm.default", 0, 1, 3},
     {"aten::native_layer_norm_backward.default", 0, 2, 1},
     {"aten::nll_loss_backward.default", 1, 1, 1},
+    {"antegrad::cross_entropy_rows.default", 0, 0, 0},
+    {"antegrad::cross_entropy_backward.default", 0, 0, 1},
     {"aten::_native_batch_norm_legit_functional.default", 0, kChannels, 5},
     {"functional__aten::native_batch_norm.default", 0, kChannels, 5},
     {"aten::native_batch_norm_backward.default", 0, kChannels, 3},

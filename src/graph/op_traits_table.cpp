@@ -16,6 +16,8 @@ constexpr OpRow kOpRows[] = {
     // antegrad's own operators.
     {"antegrad::draw_bools", kFactory | kRandom},
     {"antegrad::cross_entropy", kReduction},
+    {"antegrad::cross_entropy_rows", kReduction},
+    {"antegrad::cross_entropy_of_rows", kReduction},
     {.name = "antegrad::cross_entropy_backward", .inplace = "default"},
     {"antegrad::offload", kLeavesDevice},
     {"antegrad::fetch", kLeavesDevice},

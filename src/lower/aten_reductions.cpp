@@ -20,7 +20,8 @@ constexpr int64_t kReduceGrain = 32768;
 ///   NAME      an input or number of the recipe
 ///   NAME?1    the same; this number where the argument is absent
 ///   NAME@row  an input with one element a row; NAME@row?1 as above
-///   NAME@class  the same, of classes: the index in a row, or the argument that is called `ignored`
+///   NAME@last  an input of which the last dimension is reduced
+///   NAME@class  as NAME@row, of classes: the index in a row, or the argument `ignored`
 ///   @dim      the dimension that is reduced, which must be the last one
 ///   @dims     the dimensions that are reduced; absent or none: all
 ///   @shape    the sizes of the last dimensions, which are reduced
@@ -56,6 +57,11 @@ constexpr ReductionRow kReductions[] = {
     {"aten::nll_loss_backward.default", "nll_loss_backward", "g @rows t@class =none =2 ignored *"},
     {"aten::nll_loss_backward.default", "nll_loss_backward",
      "g@row @rows t@class =none =0 ignored *"},
+    {"antegrad::cross_entropy_rows.default", "cross_entropy_rows", "x@last t@class ignored"},
+    {"antegrad::cross_entropy_backward.default", "cross_entropy_backward_mean",
+     "x@last g t@class total =1 ignored"},
+    {"antegrad::cross_entropy_backward.default", "cross_entropy_backward",
+     "x@last g t@class * =2 ignored"},
     {"aten::_native_batch_norm_legit_functional.default", "batch_norm",
      "x w@row?1 b@row?0 rm@row rv@row =true momentum eps"},
     {"functional__aten::native_batch_norm.default", "batch_norm",
@@ -88,8 +94,9 @@ class Reduction {
     if (reason.empty()) reason = checked();
     if (!reason.empty()) return reason;
     if (call_.classes) {
-      call_.classes->count =
-          size_at(graph_.value(node_.outputs[0]).meta, static_cast<size_t>(call_.reduced[0]));
+      const TensorMeta& whole =
+          recipe_->has_elements() ? graph_.value(node_.outputs[0]).meta : meta();
+      call_.classes->count = size_at(whole, static_cast<size_t>(call_.reduced[0]));
     }
     const auto count = std::ranges::find(recipe_->numbers, "count");
     if (count != recipe_->numbers.end()) {
@@ -169,6 +176,10 @@ class Reduction {
     RecipeOperand& into = call_.operands[operand - recipe_->inputs.begin()];
     if (argument.is<attr::Input>()) {
       into.value = node_.inputs[input];
+      if (word.ends_with("@last")) {
+        call_.reduced = {static_cast<int32_t>(dimensions()) - 1};
+        return dimensions() == 2;
+      }
       into.of_row = word.find('@') != std::string_view::npos;
       if (word.ends_with("@class")) call_.classes = {into.value, 0, 0};
       return true;

@@ -336,6 +336,11 @@ Id CodeBuilder::fold(const FoldFunction& function, Id yielded, const Site& site)
     // ATen's compiler fused the last elements' products for f16 alone.
     fold.fused = baseline ? Fused::none : site.element == DType::f16 ? Fused::all : Fused::vectors;
   }
+  if (function.in_order && code_[yielded].op == Op::fma) {  // an element is added, no product
+    const std::vector<Id> factors = code_[yielded].operands;
+    const Id element = operation(Op::mul, {factors[0], factors[1]});
+    yielded = add(Op::add, type_of(factors[2]), {factors[2], element});
+  }
   const Id first = result_of(fold, yielded, 0);
   if (function.order != Order::moments) return first;
   const Id second = result_of(fold, yielded, 1);

@@ -18,7 +18,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef float f32;
 typedef double f64;
-constexpr int kWarp = 32;
+constexpr int kWarp = 32, kWarpsOfBlock = 8, kColumnThreads = 256;
 
 template <int N>
 struct Words {
@@ -91,6 +91,23 @@ template <class T>
 __device__ inline T minimum_of(T a, T b) { return a != a || b != b ? all_ones(a) : min_of(a, b); }
 template <class T>
 __device__ inline T maximum_of(T a, T b) { return a != a || b != b ? all_ones(a) : max_of(a, b); }
+// Of folds, where the sign of a zero depends on the order.
+template <class T>
+__device__ inline T fold_minimum(T a, T b) { return minimum_of(a, b); }
+template <class T>
+__device__ inline T fold_maximum(T a, T b) { return maximum_of(a, b); }
+#if __CUDA_ARCH__ >= 800
+__device__ inline f32 fold_minimum(f32 a, f32 b) {
+  f32 least;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(least) : "f"(a), "f"(b));
+  return least;
+}
+__device__ inline f32 fold_maximum(f32 a, f32 b) {
+  f32 most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+#endif
 
 __device__ inline f32 times_power(f32 a, int n) { return ldexpf(a, n); }
 __device__ inline f64 times_power(f64 a, int n) { return ldexp(a, n); }
@@ -157,34 +174,135 @@ __device__ inline u16 f16_of(f32 a, u32 nan) {
   return (u16)(sign | ((size + 0xfff + (size >> 13 & 1)) - (112u << 23)) >> 13);
 }
 
-// Of all threads of the block, for each of them.
-template <class T, class Merge>
-__device__ inline T reduced(T value, Merge merge) {
-  for (int d = kWarp / 2; d > 0; d /= 2) value = merge(value, __shfl_xor_sync(0xffffffffu, value, d));
-  if (blockDim.x <= kWarp) return value;
-  __shared__ T of_warps[32];
-  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  value = of_warps[0];
-  for (int i = 1; i < blockDim.x / kWarp; i++) value = merge(value, of_warps[i]);
-  return value;
+// Rounds a sum to the type with this code (cuda_type_code()).
+__device__ inline void store_as(u64 type, u64 address, i64 at, f64 sum) {
+  if (type == 0) ((f32*)address)[at] = (f32)sum;
+  if (type == 1) ((f64*)address)[at] = sum;
+  if (type == 2) ((u16*)address)[at] = bf16_of((f32)sum, 0x7fc0);
+  if (type == 3) ((u16*)address)[at] = f16_of((f32)sum, 0x7e00);
 }
 
-// A sum with what its roundings lost (Knuth's two-sum): as exact for long rows as for short ones.
+// Threads that share a row: a warp or a block. It takes the rows first, first + step, ...
+template <bool kWarps>
+struct Team {
+  u32 lane = kWarps ? threadIdx.x % kWarp : threadIdx.x;
+  u32 size = kWarps ? kWarp : blockDim.x;
+  i64 first = (i64)blockIdx.x * (blockDim.x / size) + threadIdx.x / size;
+  i64 step = (i64)gridDim.x * (blockDim.x / size);
+
+  __device__ void wait() const {
+    if (kWarps) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+  }
+
+  // Of all threads, for each of them.
+  template <class T, class Merge>
+  __device__ T reduced(T value, Merge merge) const {
+    for (int d = kWarp / 2; d > 0; d /= 2) {
+      value = merge(value, __shfl_xor_sync(0xffffffffu, value, d));
+    }
+    if (kWarps || blockDim.x <= kWarp) return value;
+    __shared__ T of_warps[32];
+    if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = value;
+    __syncthreads();
+    value = of_warps[0];
+    for (int i = 1; i < blockDim.x / kWarp; i++) value = merge(value, of_warps[i]);
+    return value;
+  }
+
+  // The sums of all teams of the block, of which `mine` are V, where at least one is `left`.
+  template <class T, int V>
+  __device__ void store_sums(const Lanes<T, V>& mine, T* to, i64 left) const {
+    if (!kWarps) {
+      if (left > 0) *(Lanes<T, V>*)to = mine;
+      return;
+    }
+    __shared__ T of_teams[kWarpsOfBlock][kWarp * V];
+    __syncthreads();
+    for (int k = 0; k < V; k++) of_teams[threadIdx.x / kWarp][lane * V + k] = mine.at[k];
+    __syncthreads();
+    if (threadIdx.x >= kWarp || left <= 0) return;
+    for (int k = 0; k < V; k++) {
+      f64 sum = 0;
+#pragma unroll 1
+      for (int i = 0; i < blockDim.x / kWarp; i++) sum = add_of(sum, (f64)of_teams[i][lane * V + k]);
+      to[k] = (T)sum;
+    }
+  }
+};
+
+// How the threads of a block share columns: `across` of them lie side by side, in one row of `down`
+// at a time.
+struct Strips {
+  u32 across = 1, down = 1, x = 0, y = 0, count = 0;
+
+  __device__ Strips(i64 vectors) {
+    while (across < kWarp && across < vectors && across < blockDim.x) across *= 2;
+    down = blockDim.x / across;
+    x = threadIdx.x % across;
+    y = threadIdx.x / across;
+    count = (u32)((vectors + across - 1) / across);
+  }
+
+  // Of the threads with one x, for the first one.
+  template <int V, class T, class Merge>
+  __device__ void reduce(T (&values)[V], Merge merge) const {
+    __shared__ T of_threads[V][kColumnThreads];
+    const u32 at = threadIdx.x;
+    __syncthreads();
+    for (int k = 0; k < V; k++) of_threads[k][at] = values[k];
+    for (u32 d = blockDim.x / 2; d >= across; d /= 2) {
+      __syncthreads();
+      if (at >= d) continue;
+      for (int k = 0; k < V; k++) of_threads[k][at] = merge(of_threads[k][at], of_threads[k][at + d]);
+    }
+    for (int k = 0; k < V; k++) values[k] = of_threads[k][at];
+  }
+};
+
+// A sum of many numbers: in float64 or, of float64, with what its roundings lost (Knuth's two-sum).
+// Long sums are as exact as short ones, and numbers whose sum is finite overflow nowhere.
 template <class T>
 struct Sum {
-  T sum = 0, lost = 0;
-  __device__ void add(T value) {
-    const T next = add_of(sum, value), added = sub_of(next, sum);
+  f64 sum = 0;
+  __device__ void add(T value) { sum = add_of(sum, (f64)value); }
+  // Few numbers lose little in their own type, unless they overflow there.
+  template <int V>
+  __device__ void add_all(const T (&values)[V]) {
+    T parts[V];
+    for (int k = 0; k < V; k++) parts[k] = values[k];
+    for (int h = V / 2; h > 0; h /= 2) {
+      for (int k = 0; k < h; k++) parts[k] = add_of(parts[k], parts[k + h]);
+    }
+    if (sub_of(parts[0], parts[0]) == 0) return add(parts[0]);
+    for (int k = 0; k < V; k++) add(values[k]);
+  }
+  __device__ f64 total() const { return sum; }
+  template <class Team>
+  __device__ T of(const Team& team) const {
+    return (T)team.reduced(total(), [](const f64 a, const f64 b) { return add_of(a, b); });
+  }
+};
+template <>
+struct Sum<f64> {
+  f64 sum = 0, lost = 0;
+  __device__ void add(f64 value) {
+    const f64 next = add_of(sum, value), added = sub_of(next, sum);
     lost = add_of(lost, add_of(sub_of(sum, sub_of(next, added)), sub_of(value, added)));
     sum = next;
   }
-  __device__ T of_block() const {
-    // Where a number is infinite, or NaN, what was lost is NaN.
-    const bool finite = lost == lost;
-    const f64 all = reduced(finite ? (f64)sum + (f64)lost : (f64)sum,
-                            [](const f64 a, const f64 b) { return add_of(a, b); });
-    return (T)all;
+  template <int V>
+  __device__ void add_all(const f64 (&values)[V]) {
+    for (int k = 0; k < V; k++) add(values[k]);
+  }
+  // Where a number is infinite, or NaN, what was lost is NaN.
+  __device__ f64 total() const { return lost == lost ? add_of(sum, lost) : sum; }
+  template <class Team>
+  __device__ f64 of(const Team& team) const {
+    return team.reduced(total(), [](const f64 a, const f64 b) { return add_of(a, b); });
   }
 };
 )";

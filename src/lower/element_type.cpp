@@ -5,12 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "lower/code_builder.h"
 #include "lower/promotion.h"
 
 namespace antegrad::lower {
 
 std::variant<DType, std::string> element_of(const Graph& graph, const Node& node,
-                                            const RecipeCall& call) {
+                                            const RecipeCall& call, Level level) {
   const Recipe& recipe = *call.recipe;
   const std::string& operation = node.op.name();
   const DType to = graph.value(node.outputs[0]).meta.dtype;
@@ -31,7 +32,8 @@ std::variant<DType, std::string> element_of(const Graph& graph, const Node& node
     if (fixed && meta.dtype != *fixed) return mixes(*fixed, meta.dtype);
     if (fixed) continue;
     if (!first) first = meta.dtype;
-    if (!recipe.promotes && meta.dtype != *first) return mixes(*first, meta.dtype);
+    const bool is_wider = level == Level::close && meta.dtype == arithmetic_type(*first);
+    if (!recipe.promotes && meta.dtype != *first && !is_wider) return mixes(*first, meta.dtype);
     tensors.add_tensor(meta.dtype, !meta.sizes.empty());
     all.add_tensor(meta.dtype, !meta.sizes.empty());
   }

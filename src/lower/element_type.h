@@ -8,13 +8,15 @@
 
 #include "graph/graph.h"
 #include "lower/aten_recipes.h"
+#include "lower/level.h"
 
 namespace antegrad::lower {
 
 /// The element type of a node that is computed by `call`, which has a recipe; or the reason, in
-/// words, why it is not known. Operands of other types are converted to it first.
+/// words, why it is not known. Operands of other types are converted to it first; at Level::close
+/// they may be f32 beside halves, and are not rounded then.
 std::variant<DType, std::string> element_of(const Graph& graph, const Node& node,
-                                            const RecipeCall& call);
+                                            const RecipeCall& call, Level level);
 
 /// Whether generated code has the type.
 bool is_known_type(DType type);

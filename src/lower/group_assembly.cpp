@@ -61,8 +61,9 @@ class Assembly {
   void take_code() {
     std::vector<bool> of_row;
     for (const MemoryUse& use : memory_) of_row.push_back(!has_row_stride(use));
-    StagedCode staged =
-        space_.kind == Space::elements ? stage_of_elements(code_) : stages_of_rows(code_, of_row);
+    const bool columns = space_.kind == Space::columns;
+    StagedCode staged = space_.kind == Space::elements ? stage_of_elements(code_)
+                                                       : stages_of_rows(code_, of_row, columns);
     made_.kernel.stages = std::move(staged.stages);
     std::vector<int32_t> functions;
     for (Instruction& kept : staged.code) {

@@ -22,6 +22,9 @@
 namespace antegrad::lower {
 namespace {
 
+/// On a GPU a row has one block: with fewer rows than these, that is not for many elements.
+constexpr int64_t kFewRows = 8, kMostElementsOfFewRows = 1 << 18;
+
 class GroupBuilder {
  public:
   GroupBuilder(const Graph& graph, std::span<const int32_t> nodes, const StorageReaders& readers,
@@ -58,8 +61,13 @@ class GroupBuilder {
       if (!close_ && std::ranges::count(made.kernel.stages, StageKind::fold, &Stage::kind) > 0) {
         refuse(group_.calls().back().first, "in which order eager reduces is not known on GPUs");
       }
-      if (space_size(made.kernel, made.numbers.data()) > kMostCudaElements) {
+      const int64_t elements = space_size(made.kernel, made.numbers.data());
+      if (elements > kMostCudaElements) {
         refuse(-1, "it has too many elements for a kernel of a GPU");
+      }
+      const int64_t teams = parallel_size(made.kernel, made.numbers.data());
+      if (space_.kind == Space::rows && elements > kMostElementsOfFewRows && teams < kFewRows) {
+        refuse(space_.node, name(space_.node) + " has too few rows for the blocks of a GPU");
       }
     }
     return made;
@@ -114,7 +122,8 @@ class GroupBuilder {
       return;
     }
     const Recipe& recipe = *call.recipe;
-    const auto type = element_of(graph_, graph_.nodes[position], call);
+    const auto type =
+        element_of(graph_, graph_.nodes[position], call, close_ ? Level::close : Level::exact);
     if (const auto* reason = std::get_if<std::string>(&type)) refuse(position, *reason);
     const DType element = std::get<DType>(type);
     const CodeBuilder::Site site = site_of(position, call, element);
@@ -192,10 +201,12 @@ class GroupBuilder {
     if (!row.body.empty()) formulas.push_back(&row.body);
     for (const Formula& formula : row.rows) formulas.push_back(&formula);
     const auto results = graph_.nodes[position].results();
+    const auto is_body = [&](size_t i) { return i == 0 && !row.body.empty(); };
     for (size_t i = 0; i < formulas.size(); ++i) {
       if (results[i] == kNoValue) continue;
       const DType to = meta(results[i]).dtype;
-      if (to != site.element) {
+      const bool is_wider = close_ && !is_body(i) && to == arithmetic_type(site.element);
+      if (to != site.element && !is_wider) {
         refuse(position, fmt::format("{} makes {} of {}", name(position), antegrad::name(to),
                                      antegrad::name(site.element)));
       }

@@ -15,6 +15,11 @@ class Stages {
       if (!needed_[id]) continue;
       for (const Id operand : instruction.operands) needed_[operand] = true;
     }
+    for (const Instruction& instruction : code.code()) {
+      depends_.push_back(
+          instruction.op == Op::result ||
+          std::ranges::any_of(instruction.operands, [&](Id operand) { return depends_[operand]; }));
+    }
   }
 
   StagedCode elements() {
@@ -26,7 +31,8 @@ class Stages {
     return std::move(made_);
   }
 
-  StagedCode rows(const std::vector<bool>& of_row) {
+  StagedCode rows(const std::vector<bool>& of_row, bool columns) {
+    columns_ = columns;
     // A fold stands behind the folds that it reads.
     std::vector<Id> folds;
     for (Id id = 0; id < size(); ++id) {
@@ -101,17 +107,24 @@ class Stages {
     end();
   }
 
-  /// Stores all elements in the present stage if it computes them anyway. Nothing may read elements
+  /// Stores all elements in the present stage if it computes them anyway but for a conversion.
+  /// Columns are not read again for what does not depend on their sums. Nothing may read elements
   /// after that, since what is written may lie where something was read.
   void store_here() {
-    const auto is_taken = [&](Id store) { return taken_.contains(at(store).operands[0]); };
-    if (!std::ranges::all_of(stores_, is_taken)) return;
+    const auto is_here = [&](Id store) {
+      const Id value = at(store).operands[0];
+      if (taken_.contains(value) || (columns_ && !depends_[value])) return true;
+      return at(value).op == Op::cast && taken_.contains(at(value).operands[0]);
+    };
+    if (!std::ranges::all_of(stores_, is_here)) return;
     for (const Id store : stores_) take(store);
     stores_.clear();
   }
 
   const CodeBuilder& code_;
+  bool columns_ = false;
   std::vector<bool> needed_;
+  std::vector<bool> depends_;   // on the result of a fold
   std::vector<Id> row_stores_;  // of what has one element a row
   std::vector<Id> stores_;      // of the others
   StagedCode made_;
@@ -123,8 +136,8 @@ class Stages {
 
 StagedCode stage_of_elements(const CodeBuilder& code) { return Stages(code).elements(); }
 
-StagedCode stages_of_rows(const CodeBuilder& code, const std::vector<bool>& of_row) {
-  return Stages(code).rows(of_row);
+StagedCode stages_of_rows(const CodeBuilder& code, const std::vector<bool>& of_row, bool columns) {
+  return Stages(code).rows(of_row, columns);
 }
 
 }  // namespace antegrad::lower

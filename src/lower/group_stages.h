@@ -23,8 +23,8 @@ struct StagedCode {
 StagedCode stage_of_elements(const CodeBuilder& code);
 
 /// Folds, each as soon as it can be computed, then what is stored for a row, then what is stored
-/// for each element, unless the last fold computes that anyway and stores it. `of_row[i]` says that
-/// buffer i has one element for a row.
-StagedCode stages_of_rows(const CodeBuilder& code, const std::vector<bool>& of_row);
+/// for each element, unless the last fold computes that anyway, or anything of columns, and stores
+/// it. `of_row[i]` says that buffer i has one element for a row.
+StagedCode stages_of_rows(const CodeBuilder& code, const std::vector<bool>& of_row, bool columns);
 
 }  // namespace antegrad::lower

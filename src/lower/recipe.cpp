@@ -93,12 +93,15 @@ const FoldFunction* fold_function(std::string_view name) {
 
 std::variant<const RecipeRow*, std::string> Recipe::close_row(DType type,
                                                               Capability capability) const {
-  capability = c_target(capability).formulas;
-  for (const RecipeRow& row : rows) {
-    const bool applies = contains(row.types, type) && contains(row.capabilities, capability);
-    if (row.close && applies) return &row;
+  // Rows for a capability itself go before those whose formulas it takes.
+  const Capability formulas = c_target(capability).formulas;
+  for (const Capability wanted : {capability, formulas}) {
+    for (const RecipeRow& row : rows) {
+      const bool applies = contains(row.types, type) && contains(row.capabilities, wanted);
+      if (row.close && applies) return &row;
+    }
   }
-  return row(type, capability);
+  return row(type, formulas);
 }
 
 const RecipeRow* Recipe::second_row(DType type, Capability capability) const {

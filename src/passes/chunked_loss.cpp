@@ -68,7 +68,10 @@ class ChunkedLoss {
       return std::nullopt;
     }
     const ValueId logits = logits_behind(softmax->inputs[0]);
-    if (logits == kNoValue) return std::nullopt;
+    // On a GPU a node in the place of the log_softmax reads the classes.
+    const bool late =
+        is_on_gpu(probabilities) && producer_[nll.inputs[1]] > producer_[probabilities];
+    if (logits == kNoValue || late) return std::nullopt;
     Loss loss{logits, position};
     size_t accounted = 1;
     for (const int32_t reader : readers_.of(probabilities)) {
@@ -85,7 +88,8 @@ class ChunkedLoss {
   /// The logits of which these are the rows in float32, or kNoValue.
   ValueId logits_behind(ValueId rows) const {
     const TensorMeta& meta = graph_.value(rows).meta;
-    if (meta.dtype != DType::f32 || meta.device.kind != DeviceKind::cpu) return kNoValue;
+    const bool on_known = meta.device.kind == DeviceKind::cpu || is_on_gpu(rows);
+    if (meta.dtype != DType::f32 || !on_known) return kNoValue;
     for (ValueId id = rows; is_contiguous(graph_.value(id).meta);) {
       const Node* made = producer(id);
       if (made == nullptr) return kNoValue;
@@ -138,6 +142,8 @@ class ChunkedLoss {
     return found;
   }
 
+  bool is_on_gpu(ValueId id) const { return graph_.value(id).meta.device.kind == DeviceKind::cuda; }
+
   void replace(const Loss& loss) {
     Node& forward = graph_.nodes[loss.forward];
     const Attr reduction = forward.args[3], ignored = forward.args[4];
@@ -153,8 +159,28 @@ class ChunkedLoss {
       node.args = {attr::Input{}, attr::Input{}, attr::Input{}, attr::Input{}, reduction, ignored};
       for (const int32_t position : gradient) dead_[position] = position != gradient.back();
     }
+    if (is_on_gpu(loss.logits)) return replace_in_two_steps(loss, target, reduction, ignored);
     forward.op = Op::intern("antegrad::cross_entropy.default");
     forward.inputs = {loss.logits, target};
+    forward.args = {attr::Input{}, attr::Input{}, reduction, ignored};
+  }
+
+  /// What has one element a row may be made by a kernel over rows (lower/aten_reductions.h). It is
+  /// made where the log_softmax was.
+  void replace_in_two_steps(const Loss& loss, ValueId target, const Attr& reduction,
+                            const Attr& ignored) {
+    Node& forward = graph_.nodes[loss.forward];
+    const ValueId probabilities = forward.inputs[0];
+    Node& rows = graph_.nodes[producer_[probabilities]];
+    const ValueId picked = rows.outputs[0];
+    TensorMeta& meta = graph_.value(picked).meta;
+    meta.sizes = graph_.value(target).meta.sizes;
+    meta.strides = contiguous_strides(meta.sizes);
+    rows.op = Op::intern("antegrad::cross_entropy_rows.default");
+    rows.inputs = {loss.logits, target};
+    rows.args = {attr::Input{}, attr::Input{}, ignored};
+    forward.op = Op::intern("antegrad::cross_entropy_of_rows.default");
+    forward.inputs = {picked, target};
     forward.args = {attr::Input{}, attr::Input{}, reduction, ignored};
   }
 

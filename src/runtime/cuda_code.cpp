@@ -162,8 +162,10 @@ Outcome<std::shared_ptr<const CudaFunction>> CudaFunction::load(
     cuda->cuModuleUnload(module);
     return failed(error);
   }
+  void* finish = nullptr;
+  if (cuda->cuModuleGetFunction(&finish, module, (name + "_finish").c_str()) != 0) finish = nullptr;
   std::shared_ptr<const CudaFunction> loaded(
-      new CudaFunction(std::move(code), device, module, function));
+      new CudaFunction(std::move(code), device, module, function, finish));
   function_of_code = loaded;
   return loaded;
 }
@@ -174,11 +176,21 @@ CudaFunction::~CudaFunction() {
 }
 
 void CudaFunction::launch(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const {
+  start(function_, blocks, threads, words);
+}
+
+void CudaFunction::finish(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const {
+  AG_CHECK(finish_ != nullptr, "a kernel with a second function");
+  start(finish_, blocks, threads, words);
+}
+
+void CudaFunction::start(void* function, int64_t blocks, int32_t threads,
+                         std::vector<uint64_t>& words) const {
   const c10::DeviceGuard guard(device_);
   void* argument = words.data();
   const Cuda& cuda = *cuda_of_process();
   use_context(cuda, device_);
-  const int error = cuda.cuLaunchKernel(function_, static_cast<unsigned>(blocks), 1, 1,
+  const int error = cuda.cuLaunchKernel(function, static_cast<unsigned>(blocks), 1, 1,
                                         static_cast<unsigned>(threads), 1, 1, 0,
                                         torch_compat::current_stream(device_), &argument, nullptr);
   if (error != 0) {

@@ -32,18 +32,26 @@ class CudaFunction {
   /// On this thread's stream of the device. `words` are the bytes of the one argument. Throws
   /// Error.
   void launch(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const;
+  /// The same for the function NAME_finish, which the file must have.
+  void finish(int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const;
 
   c10::Device device() const { return device_; }
   const std::shared_ptr<const kernels::DeviceCode>& code() const { return code_; }
 
  private:
   CudaFunction(std::shared_ptr<const kernels::DeviceCode> code, c10::Device device, void* module,
-               void* function)
-      : code_(std::move(code)), device_(device), module_(module), function_(function) {}
+               void* function, void* finish)
+      : code_(std::move(code)),
+        device_(device),
+        module_(module),
+        function_(function),
+        finish_(finish) {}
+  void start(void* function, int64_t blocks, int32_t threads, std::vector<uint64_t>& words) const;
   const std::shared_ptr<const kernels::DeviceCode> code_;
   const c10::Device device_;
   void* const module_;
   void* const function_;
+  void* const finish_;  // null if there is none
 };
 
 /// Whether there may be such code: libtorch has CUDA, and this process sees a GPU. The functions

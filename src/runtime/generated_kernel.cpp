@@ -4,8 +4,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/_assert_async.h>
 #include <ATen/ops/aminmax.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zeros.h>
 #include <antegrad/error.h>
 #include <c10/util/SmallVector.h>
 
@@ -122,32 +122,27 @@ std::vector<at::Tensor> GeneratedCall::memory_of_outputs(
 
 void GeneratedCall::launch(const std::vector<at::Tensor>& inputs,
                            const std::vector<at::Tensor>& outputs) const {
+  const auto& gpu = kernel_.gpu.launch;
   std::vector<uint64_t> words;
-  words.reserve(buffers_.size() + kernel_.numbers.size() + 1);
-  std::vector<std::pair<int32_t, at::Tensor>> sums;  // of each block, by output
+  words.reserve(2 * buffers_.size() + kernel_.numbers.size() + 3);
   for (const auto& buffer : buffers_) {
-    if (buffer.sums) {
-      const auto& output = outputs[buffer.index];
-      const auto type = torch_compat::to_scalar_type(
-          lower::type_of_sums(torch_compat::to_dtype(output.scalar_type())));
-      const auto& rows =
-          sums.emplace_back(buffer.index, at::zeros({kernel_.gpu.launch.blocks, output.numel()},
-                                                    output.options().dtype(type)))
-              .second;
-      words.push_back(reinterpret_cast<uint64_t>(rows.mutable_data_ptr()));
-      continue;
-    }
     words.push_back(reinterpret_cast<uint64_t>(buffer.written
                                                    ? outputs[buffer.index].mutable_data_ptr()
                                                    : inputs[buffer.index].const_data_ptr()));
   }
   for (const int64_t number : kernel_.numbers) words.push_back(static_cast<uint64_t>(number));
   words.push_back(static_cast<uint64_t>(kernel_.elements));
-  kernel_.gpu.function->launch(kernel_.gpu.launch.blocks, kernel_.gpu.launch.threads, words);
-  for (const auto& [index, rows] : sums) {
-    const auto& output = outputs[index];
-    output.view({-1}).copy_(rows.sum(0));
+  if (gpu.parts == 0) return kernel_.gpu.function->launch(gpu.blocks, gpu.threads, words);
+  const auto scratch = at::empty({gpu.scratch}, outputs.front().options().dtype(at::kByte));
+  words.push_back(reinterpret_cast<uint64_t>(scratch.mutable_data_ptr()));
+  words.push_back(static_cast<uint64_t>(gpu.parts));
+  for (const auto& buffer : buffers_) {
+    if (!buffer.sums) continue;
+    const auto type = torch_compat::to_dtype(outputs[buffer.index].scalar_type());
+    words.push_back(lower::cuda_type_code(type));
   }
+  kernel_.gpu.function->launch(gpu.blocks, gpu.threads, words);
+  kernel_.gpu.function->finish(gpu.finish_blocks, gpu.finish_threads, words);
 }
 
 std::vector<at::Tensor> GeneratedCall::run(std::vector<at::Tensor> inputs) const {

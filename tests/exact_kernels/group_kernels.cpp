@@ -36,6 +36,7 @@ int main(int argc, char** argv) {
                             .second_form = level == "second"};
   const bool close = level == "close";
   std::map<Hash128, lower::Kernel> kernels;
+  std::string cuda;
   std::string text;
   for (std::string line; std::getline(std::cin, line);) {
     if (line != "----") {
@@ -62,13 +63,16 @@ int main(int argc, char** argv) {
     fmt::print("kernel {} split {} numbers {} buffers {} parallel {}\n", group.kernel.name,
                static_cast<int>(group.split), fmt::join(group.numbers, ","),
                fmt::join(buffers, ","), lower::parallel_size(group.kernel, group.numbers.data()));
+    if (*capability == lower::Capability::cuda && !kernels.contains(group.key)) {
+      cuda += lower::cuda_source(group.kernel, cuda_plan(group.kernel, group.numbers.data()));
+    }
     kernels.emplace(group.key, std::move(group.kernel));
   }
   std::vector<lower::Kernel> list;
   for (auto& [key, kernel] : kernels) list.push_back(std::move(kernel));
   std::ofstream out(argv[3]);
   if (*capability == lower::Capability::cuda) {
-    for (const auto& kernel : list) out << lower::cuda_source(kernel);
+    out << cuda;
   } else {
     out << lower::c_source(list, lower::c_target(*capability));
   }

@@ -140,6 +140,94 @@ TEST_F(LoweredOnGpu, SumsOverRowsAndClasses) {
   }
 }
 
+// What a program's kernels compute, by phase, as text.
+std::string kernels_of(const Report& report) {
+  std::string text;
+  for (const auto& kernel : report.programs.at(0).generated_kernels) {
+    text += kernel.phase + ":";
+    for (const auto& name : kernel.operators) text += " " + name;
+    text += "\n";
+  }
+  return text;
+}
+
+TEST_F(LoweredOnGpu, GradientsOfBiasesAreSumsOverColumns) {
+  const auto fn = [](const List& xs) { return at::gelu(xs[0] + xs[1]).sin().sum(); };
+  for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    for (const int64_t width : {1, 7, 768, 1000}) {
+      for (const int64_t rows : {3, 4100}) {
+        SCOPED_TRACE(::testing::Message() << type << " of " << rows << " x " << width);
+        expect_close(fn, {{rows, width}, {width}}, type, 1);
+      }
+    }
+  }
+  auto step = compile(fn, close());
+  auto inputs = made({{8192, 3072}, {3072}}, at::kBFloat16);
+  trained(step, inputs);
+  EXPECT_NE(kernels_of(step.report()).find("aten::sum.dim_IntList"), std::string::npos)
+      << step.report() << ::testing::PrintToString(step.report().programs.at(0).not_generated);
+}
+
+TEST_F(LoweredOnGpu, TheLargestOfColumns) {
+  const auto fn = [](const List& xs) { return (xs[0] * 2).amax({0}) * xs[1]; };
+  auto step = compile(fn, close());
+  for (const auto& sizes : {std::vector<int64_t>{500, 64}, std::vector<int64_t>{70, 33}}) {
+    const auto x = at::randn(sizes, at::kCUDA), y = at::randn({sizes[1]}, at::kCUDA);
+    EXPECT_TRUE(same_bits({step(List{x, y})}, {fn({x, y})}));
+  }
+}
+
+TEST_F(LoweredOnGpu, LayerNormsOfShortAndLongRows) {
+  const auto fn = [](const List& xs) {
+    return at::layer_norm(xs[0] + xs[1], {xs[0].size(-1)}, xs[2], xs[3]).sin().sum();
+  };
+  for (const auto type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t width : {8, 33, 768, 4096, 20000}) {
+      for (const int64_t rows : {5, 3000}) {
+        SCOPED_TRACE(::testing::Message() << type << " of " << rows << " x " << width);
+        expect_close(fn, {{rows, width}, {rows, width}, {width}, {width}}, type, 1);
+      }
+    }
+  }
+  auto step = compile(fn, close());
+  auto inputs = made({{8192, 768}, {8192, 768}, {768}, {768}}, at::kBFloat16);
+  trained(step, inputs);
+  const auto text = kernels_of(step.report());
+  EXPECT_NE(text.find("aten::native_layer_norm.default"), std::string::npos) << text;
+  EXPECT_NE(text.find("aten::native_layer_norm_backward.default"), std::string::npos) << text;
+}
+
+TEST_F(LoweredOnGpu, BatchNormsOverChannels) {
+  const auto fn = [](const List& xs) {
+    const auto mean = at::zeros_like(xs[1]), variance = at::ones_like(xs[1]);
+    return at::batch_norm(xs[0], xs[1], xs[2], mean, variance, true, 0.1, 1e-5, false).relu().sum();
+  };
+  for (const auto& sizes : {std::vector<int64_t>{4, 8, 14, 14}, std::vector<int64_t>{2, 5, 7, 9},
+                            std::vector<int64_t>{16, 64, 56, 56}}) {
+    SCOPED_TRACE(::testing::PrintToString(sizes));
+    expect_close(fn, {sizes, {sizes[1]}, {sizes[1]}}, at::kBFloat16, 1);
+    expect_close(fn, {sizes, {sizes[1]}, {sizes[1]}}, at::kFloat, 1);
+  }
+}
+
+// Logits of halves whose loss is computed in float32.
+TEST_F(LoweredOnGpu, LossesOfHalves) {
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    for (const int64_t classes : {10, 1003, 50304}) {
+      SCOPED_TRACE(::testing::Message() << type << " of " << classes);
+      auto targets = at::arange(500, at::kLong).mul(7).remainder(classes);
+      targets.slice(0, 0, 500, 9).fill_(-100);
+      const Callable fn = [y = targets.to(at::kCUDA)](const List& xs) {
+        return at::cross_entropy_loss((xs[0] * 2).to(at::kFloat), y);
+      };
+      auto exact = compile(fn, Options().with_verify_graphs(true).with_lowering(Lowering::off));
+      auto inputs = made({{500, classes}}, type), others = made({{500, classes}}, type);
+      EXPECT_TRUE(same_bits(trained(exact, inputs), trained(fn, others)));
+      expect_close(fn, {{500, classes}}, type, 2);
+    }
+  }
+}
+
 TEST_F(LoweredOnGpu, ResultsInMemoryOfInputs) {
   const auto fn = [](const List& xs) { return (xs[0].mul(2).add_(xs[1]).tanh() * xs[1]).sum(); };
   expect_close(fn, {{1000, 64}, {1000, 64}}, at::kFloat);

@@ -44,6 +44,9 @@ class RandomKernel {
     for (int i = 0; i < 3; ++i) add_buffer(true, false, one_of(kTypes));
     if (elements) {
       each();
+    } else if (kernel_.space == lower::Space::columns && below(2) == 0) {
+      fold();
+      row();
     } else {
       const int stages = 1 + below(3);
       for (int i = 0; i < stages; ++i) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <string>
 
 #include "graph/verify.h"
@@ -51,6 +52,22 @@ backward
   %15: bf16[6, 9] = antegrad::cross_entropy_backward.default(%4, %3, %2, %10, 1, -100)
   %16: bf16[9, 6]{1, 9} &15 = aten::t.default(%15)
 )" + kOutputs)));
+}
+
+/// A text with all tensors on a GPU.
+std::string on_gpu(const std::string& text) {
+  static const std::regex type("((?:bf16|f32|i64)\\[[0-9, ]*\\](?:\\{[0-9, ]*\\})?)");
+  return std::regex_replace(text, type, "$1 cuda:0");
+}
+
+TEST(ChunkedLoss, OnAGpuRowsComeBeforeTheirSum) {
+  expect_same(chunked(on_gpu(kForward + kBackward + kOutputs)), dce(graph_of(on_gpu(kInputs + R"(
+  %8: f32[6] = antegrad::cross_entropy_rows.default(%4, %2, -100)
+  %9: f32[], %10: f32[] = antegrad::cross_entropy_of_rows.default(%8, %2, 1, -100)
+backward
+  %15: bf16[6, 9] = antegrad::cross_entropy_backward.default(%4, %3, %2, %10, 1, -100)
+  %16: bf16[9, 6]{1, 9} &15 = aten::t.default(%15)
+)" + kOutputs))));
 }
 
 TEST(ChunkedLoss, NeedsNoBackward) {

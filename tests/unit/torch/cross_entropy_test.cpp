@@ -48,9 +48,23 @@ at::Tensor& gradient_in_place(at::Tensor& logits, const at::Tensor& tangent,
   return op.call(logits, tangent, target, total, reduction, ignored);
 }
 
+// The form for GPUs.
+List in_two_steps(const at::Tensor& logits, const at::Tensor& target, int64_t reduction,
+                  int64_t ignored) {
+  static const auto rows = named("antegrad::cross_entropy_rows")
+                               .typed<at::Tensor(const at::Tensor&, const at::Tensor&, int64_t)>();
+  static const auto sum = named("antegrad::cross_entropy_of_rows")
+                              .typed<std::tuple<at::Tensor, at::Tensor>(
+                                  const at::Tensor&, const at::Tensor&, int64_t, int64_t)>();
+  const auto [loss, total] =
+      sum.call(rows.call(logits, target, ignored), target, reduction, ignored);
+  return {loss, total};
+}
+
 // Loss, weight and gradient.
 List ours(at::Tensor logits, const at::Tensor& target, int64_t reduction, double tangent) {
   const auto [loss, total] = cross_entropy(logits, target, reduction, 2);
+  EXPECT_TRUE(same_bits(in_two_steps(logits, target, reduction, 2), {loss, total}));
   const auto one = at::scalar_tensor(tangent, at::kFloat);
   const auto found = gradient(logits, one, target, total, reduction, 2);
   gradient_in_place(logits, one, target, total, reduction, 2);
