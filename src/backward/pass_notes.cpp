@@ -7,6 +7,16 @@
 
 namespace antegrad::backward {
 
+namespace {
+
+std::string_view found_in_leaf(const torch::autograd::Node& node) {
+  if (!torch_compat::accumulates(node)) return "";
+  if (!torch_compat::leaf_of(node).grad().defined()) return "no gradient";
+  return torch_compat::adds_in_place(node) ? "a gradient" : "a gradient of another form or memory";
+}
+
+}  // namespace
+
 PassNotes::PassNotes(const torch_compat::BackwardPass& pass,
                      const torch_compat::VisitedNodes& visited, std::string_view key) {
   size_t start = 0;
@@ -22,6 +32,7 @@ PassNotes::PassNotes(const torch_compat::BackwardPass& pass,
         sizes.push_back(size.maybe_as_int().value_or(-1));
       }
     }
+    note.finds = found_in_leaf(node);
     const auto [from, to] = visited.in_key(static_cast<int32_t>(i));
     note.rest = key.substr(start, from - start);
     note.held = key.substr(from, to - from);
@@ -43,6 +54,11 @@ PassNotes::Difference PassNotes::first_difference(const PassNotes& other) const 
       return {i, 1,
               fmt::format("node {} ({}) gets a gradient of sizes [{}] instead of [{}]", i,
                           node.name, fmt::join(sizes, ", "), fmt::join(was.sizes[input], ", "))};
+    }
+    if (node.finds != was.finds) {
+      return {i, 2,
+              fmt::format("node {} ({}) finds {} in its leaf instead of {}", i, node.name,
+                          node.finds, was.finds)};
     }
     if (node.rest != was.rest) {
       return {i, 2,

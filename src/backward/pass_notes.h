@@ -35,6 +35,7 @@ class PassNotes {
   struct Node {
     std::string name;
     std::vector<torch_compat::Dims> sizes;  // of the gradients that arrive
+    std::string_view finds;                 // an accumulator, in its leaf
     std::string_view held;                  // of the key: what it holds besides tensors
     std::string_view rest;                  // of the key
   };

@@ -85,16 +85,26 @@ at::Tensor as_data(const at::Tensor& tensor) {
              : tensor;
 }
 
+std::vector<torch::autograd::Node*> accumulators_of(const torch_compat::BackwardPass& pass,
+                                                    const Segment& segment) {
+  std::vector<torch::autograd::Node*> nodes;
+  for (const int32_t place : segment.sums) nodes.push_back(pass.nodes[place].node.get());
+  return nodes;
+}
+
 // Gradients leave the buffers, where they may be put back.
-SegmentInputs inputs_of(const Segment& segment, const std::vector<HeldNumber>& numbers,
-                        const std::string& key, Gradients& gradients,
-                        const std::vector<at::Tensor>& saved) {
+SegmentInputs inputs_of(const torch_compat::BackwardPass& pass, const Segment& segment,
+                        const std::vector<HeldNumber>& numbers, const std::string& key,
+                        Gradients& gradients, const std::vector<at::Tensor>& saved) {
   SegmentInputs inputs;
   inputs.reserve(segment.arrives.size() + segment.leaves.size() + segment.saved.size() +
-                 numbers.size());
+                 segment.sums.size() + numbers.size());
   for (const Slot& slot : segment.arrives) inputs.push_back(as_data(gradients.take(slot)));
   for (const Slot& slot : segment.leaves) inputs.push_back(as_data(gradients.take(slot)));
   for (const int32_t place : segment.saved) inputs.push_back(as_data(saved[place]));
+  for (const int32_t place : segment.sums) {
+    inputs.push_back(torch_compat::leaf_of(*pass.nodes[place].node).grad());
+  }
   for (const auto& number : numbers) {
     inputs.push_back(ops::wrapped_number(number_in(key, number)));
   }
@@ -111,6 +121,29 @@ std::vector<std::vector<HeldNumber>> by_segment(const Plan& plan,
     }
   }
   return of;
+}
+
+// Whether the segment may add to gradients of leaves: they are as planned, and nothing else that it
+// reads lies in their memory.
+bool may_add(const torch_compat::BackwardPass& pass, const Segment& segment,
+             const SegmentInputs& inputs) {
+  if (segment.sums.empty()) return true;
+  std::vector<const c10::StorageImpl*> sums, all;
+  for (const int32_t place : segment.sums) {
+    const auto& node = *pass.nodes[place].node;
+    if (!torch_compat::adds_in_place(node)) return false;
+    sums.push_back(torch_compat::leaf_of(node).grad().storage().unsafeGetStorageImpl());
+  }
+  for (const auto& input : inputs) {
+    if (input.defined() && input.has_storage()) {
+      all.push_back(input.storage().unsafeGetStorageImpl());
+    }
+  }
+  std::ranges::sort(all);
+  return std::ranges::all_of(sums, [&](const auto* sum) {
+    const auto found = std::ranges::equal_range(all, sum);
+    return found.size() == 1;
+  });
 }
 
 void put_back(const Segment& segment, Gradients& gradients, SegmentInputs inputs) {
@@ -168,13 +201,11 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
         pass, plan_, of_plan, numbers_of_[segment], inputs, options_));
     ++counts.captures;
     return programs.back();
-  } catch (const RefusedNode& refused) {
-    if (refused.place < 0) {  // what the segment reads
-      for (const int32_t place : of_plan.nodes) refused_.emplace(place, refused.reason);
-      return run_eagerly(refused.reason);
-    }
-    refused_.emplace(refused.place, refused.reason);
-    return run_eagerly(pass.nodes[refused.place].node->name() + ": " + refused.reason);
+  } catch (const RefusedNodes& refused) {
+    const auto& places = refused.places.empty() ? of_plan.nodes : refused.places;
+    for (const int32_t place : places) refused_.emplace(place, refused.reason);
+    if (refused.places.empty()) return run_eagerly(refused.reason);
+    return run_eagerly(pass.nodes[places.front()].node->name() + ": " + refused.reason);
   }
 }
 
@@ -206,11 +237,14 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
       case Step::Kind::segment: break;
     }
     const auto& segment = plan_.segments[index];
-    auto inputs = inputs_of(segment, numbers_of_[index], visited.key(), gradients, saved);
+    torch_compat::LeafLocks locks(accumulators_of(pass, segment));
+    auto inputs = inputs_of(pass, segment, numbers_of_[index], visited.key(), gradients, saved);
     const bool as_planned = std::ranges::none_of(segment.saved, is_written) &&
-                            std::ranges::none_of(segment.nodes, got_hooks);
+                            std::ranges::none_of(segment.nodes, got_hooks) &&
+                            may_add(pass, segment, inputs);
     const auto program = as_planned ? program_for(pass, index, inputs, counts) : nullptr;
     if (!program) {
+      locks.unlock();
       put_back(segment, gradients, std::move(inputs));
       for (const int32_t place : segment.nodes) gradients.run_node(place, hooks_ran[place]);
       continue;

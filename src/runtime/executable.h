@@ -93,8 +93,9 @@ class Executable : public std::enable_shared_from_this<Executable> {
                            const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
                            std::shared_ptr<StoppedCall> stopped = nullptr) const;
 
-  /// The forward alone, of a plan that saves and writes nothing. Takes no part in autograd. A
-  /// primal without other owners dies at its last use. Throws what kernels throw.
+  /// The forward alone, of a plan that saves nothing and writes data alone. Takes no part in
+  /// autograd. A primal without other owners dies at its last use. Throws what kernels throw: of
+  /// primals that it may write over (Output::update), some may have their new values then.
   std::vector<at::Tensor> run_alone(std::vector<at::Tensor> primals) const;
 
   /// A whole step: the forward, the backward from tangents of ones, and the new values that it

@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/dynamo/compiled_autograd.h>
@@ -22,7 +21,6 @@ namespace antegrad::torch_compat {
 namespace {
 
 namespace dynamo = torch::dynamo::autograd;
-using torch::autograd::AccumulateGrad;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
@@ -136,16 +134,14 @@ bool shows_nothing(const Node& node) {
 struct NodeClass {
   bool shows_nothing = false;
   bool is_ours = false;  // a FormulaNode
-  bool accumulates = false;
 };
 
 NodeClass class_of(const Node& node) {
   thread_local std::unordered_map<const std::type_info*, NodeClass> known;
   const auto [at, is_new] = known.try_emplace(&typeid(node));
   if (is_new) {
-    const bool accumulates = dynamic_cast<const AccumulateGrad*>(&node) != nullptr;
     const bool is_ours = dynamic_cast<const FormulaNode*>(&node) != nullptr;
-    at->second = {accumulates || is_ours || shows_nothing(node), is_ours, accumulates};
+    at->second = {accumulates(node) || is_ours || shows_nothing(node), is_ours};
   }
   return at->second;
 }
@@ -199,7 +195,10 @@ void VisitedNodes::visit(int32_t place) {
     append(key_, of_pass.next[i]);
     if (of_pass.next[i] >= 0) append(key_, node.next_edge(i).input_nr);
   }
-  if (node_class.accumulates) append(key_, leaf_of(node).grad().defined());
+  if (accumulates(node)) {
+    append(key_, leaf_of(node).grad().defined());
+    append(key_, adds_in_place(node));
+  }
   bool shows = of_pass.runs && !node_class.shows_nothing;
   const auto start = key_.size();
   if (shows) {
@@ -325,13 +324,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   return formula;
 }
 
-bool accumulates(const Node& node) { return class_of(node).accumulates; }
-
 bool is_region(const Node& node) { return class_of(node).is_ours; }
-
-const at::Tensor& leaf_of(const Node& node) {
-  return static_cast<const AccumulateGrad&>(node).variable;
-}
 
 bool has_hooks_before(Node& node) {
   return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() ||

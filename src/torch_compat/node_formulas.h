@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "torch_compat/backward_pass.h"
+#include "torch_compat/leaf_gradients.h"
 
 namespace antegrad::torch_compat {
 
@@ -74,10 +75,6 @@ class VisitedNodes {
   std::vector<std::pair<size_t, size_t>> in_key_;  // by place
 };
 
-/// Whether the node adds gradients to the `.grad` of a leaf.
-bool accumulates(const torch::autograd::Node& node);
-/// The leaf of such a node.
-const at::Tensor& leaf_of(const torch::autograd::Node& node);
 /// Whether the node is that of a compiled region.
 bool is_region(const torch::autograd::Node& node);
 /// Whether functions of users run before the node: hooks on tensors, and on the node.
