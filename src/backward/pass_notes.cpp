@@ -18,7 +18,8 @@ std::string_view found_in_leaf(const torch::autograd::Node& node) {
 }  // namespace
 
 PassNotes::PassNotes(const torch_compat::BackwardPass& pass,
-                     const torch_compat::VisitedNodes& visited, std::string_view key) {
+                     const torch_compat::VisitedNodes& visited, const NumberedKey& numbered) {
+  const std::string_view key = numbered.key;
   size_t start = 0;
   for (size_t i = 0; i < pass.nodes.size(); ++i) {
     const auto& node = *pass.nodes[i].node;
@@ -38,6 +39,7 @@ PassNotes::PassNotes(const torch_compat::BackwardPass& pass,
     note.held = key.substr(from, to - from);
     start = to;
   }
+  for (const auto& of_node : numbered.nodes) nodes_[of_node.place].numbers = of_node.numbers;
 }
 
 PassNotes::Difference PassNotes::first_difference(const PassNotes& other) const {
@@ -65,6 +67,12 @@ PassNotes::Difference PassNotes::first_difference(const PassNotes& other) const 
               fmt::format("node {} ({}) has other edges or hooks, or another gradient is asked "
                           "for",
                           i, node.name)};
+    }
+    for (size_t n = 0; n < std::min(node.numbers.size(), was.numbers.size()); ++n) {
+      if (ops::same_number(node.numbers[n], was.numbers[n])) continue;
+      return {i, 3,
+              fmt::format("node {} ({}) holds the number {} instead of {}", i, node.name,
+                          ops::to_text(node.numbers[n]), ops::to_text(was.numbers[n]))};
     }
     if (node.held != was.held) {
       return {i, 3,

@@ -1,5 +1,6 @@
 #include "backward/pass_run.h"
 
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/input_buffer.h>
 
 #include <algorithm>
@@ -146,6 +147,22 @@ bool may_add(const torch_compat::BackwardPass& pass, const Segment& segment,
   });
 }
 
+// A saved tensor may be a part of larger memory, such as a batch of a data set, which lies elsewhere
+// in each pass. A view of memory that starts with the part is the same to programs in all of them.
+void start_with_their_data(const Segment& segment, SegmentInputs& inputs) {
+  const size_t first = segment.arrives.size() + segment.leaves.size();
+  for (size_t i = first; i < first + segment.saved.size(); ++i) {
+    const at::Tensor& part = inputs[i];
+    if (!part.defined() || part.storage_offset() == 0 || part.numel() == 0 ||
+        torch_compat::lacks_memory(part) || torch_compat::why_not_plain(part) != nullptr) {
+      continue;
+    }
+    inputs[i] = at::from_blob(
+        const_cast<void*>(part.const_data_ptr()), part.sizes(), part.strides(),
+        [held = part](void*) {}, part.options().requires_grad(false), part.device());
+  }
+}
+
 void put_back(const Segment& segment, Gradients& gradients, SegmentInputs inputs) {
   auto input = inputs.begin();
   for (const Slot& slot : segment.arrives) gradients.put(slot, std::move(*input++));
@@ -160,7 +177,7 @@ KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::Visit
     : options_(options),
       planned_as_refused_(before == nullptr ? std::set<int32_t>() : before->refused()),
       plan_(plan_of(pass, visited, planned_as_refused_)),
-      notes_(pass, visited, plan_.numbered.key),
+      notes_(pass, visited, plan_.numbered),
       numbers_(std::move(numbers)),
       numbers_of_(by_segment(plan_, numbers_)),
       programs_(plan_.segments.size()) {}
@@ -195,6 +212,10 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
   };
   if (std::cmp_greater_equal(programs.size(), options_.max_programs)) {
     return run_eagerly("max_programs programs of a segment were made");
+  }
+  if (!programs.empty()) {
+    counts.recompiles.push_back(
+        programs.back()->misfit(plan_, of_plan, numbers_of_[segment], inputs));
   }
   try {
     programs.push_back(std::make_shared<const SegmentProgram>(
@@ -242,6 +263,7 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
     const bool as_planned = std::ranges::none_of(segment.saved, is_written) &&
                             std::ranges::none_of(segment.nodes, got_hooks) &&
                             may_add(pass, segment, inputs);
+    start_with_their_data(segment, inputs);
     const auto program = as_planned ? program_for(pass, index, inputs, counts) : nullptr;
     if (!program) {
       locks.unlock();

@@ -25,6 +25,7 @@ struct PassCounts {
   int64_t nodes_compiled = 0;
   int64_t captures = 0;
   std::map<std::string, int64_t> eager_reasons;  ///< by reason, nodes that ran themselves
+  std::vector<std::string> recompiles;           ///< why a segment got another program
 };
 
 /// How often passes were found. Serialised by the owner's lock.
@@ -76,7 +77,7 @@ class KnownPass {
   const Options options_;
   const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
-  const PassNotes notes_;                                  // reads the key of the plan
+  const PassNotes notes_;                                  // reads the numbers of the plan
   const std::vector<HeldNumber> numbers_;                  // that are inputs
   const std::vector<std::vector<HeldNumber>> numbers_of_;  // the same by segment
   mutable std::mutex mutex_;                               // guards what follows

@@ -25,7 +25,11 @@ class Planner {
     for (int32_t i = 0; std::cmp_less(i, pass.nodes.size()); ++i) {
       auto formula = visited.formula(i);
       if (formula && !formula->numbers.empty()) {
-        plan_.numbered.nodes.push_back({i, visited.in_key(i), formula->numbers});
+        auto& of_node = plan_.numbered.nodes.emplace_back();
+        of_node = {i, visited.in_key(i), visited.in_sizes(i), {}};
+        for (const auto& number : formula->numbers) {
+          of_node.numbers.push_back(ops::number_of(number));
+        }
       }
       plan_.formulas.push_back(refused.contains(i) ? nullptr : std::move(formula));
     }

@@ -125,6 +125,25 @@ capture::Captured capture_segment(const capture::Request& request, const Interpr
   }
 }
 
+std::string what_is(const Plan& plan, const Segment& segment, size_t input) {
+  const auto arrives = segment.arrives.size(), leaves = segment.leaves.size();
+  if (input < arrives + leaves) {
+    const auto& slot = input < arrives ? segment.arrives[input] : segment.leaves[input - arrives];
+    return "a gradient that arrives at " + plan.names[slot.node];
+  }
+  input -= arrives + leaves;
+  if (input >= segment.saved.size()) {
+    return "the gradient to which " + plan.names[segment.sums[input - segment.saved.size()]] +
+           " adds";
+  }
+  const auto saved = segment.saved[input];
+  const auto by = std::ranges::find_if(segment.nodes, [&](int32_t place) {
+    const auto& formula = plan.formulas[place];
+    return formula && std::ranges::find(formula->reads, saved) != formula->reads.end();
+  });
+  return "what " + plan.names[*by] + " saved";
+}
+
 // Sums lie where the gradients were, and nothing else is written. Hooks in between could read
 // gradients of leaves, which get sums at any time before the end.
 void write_sums_in_place(Graph& joint, const std::vector<int32_t>& primals, size_t first_sum,
@@ -214,6 +233,26 @@ bool SegmentProgram::fits(const SegmentInputs& inputs, const guards::Ambient& am
     if (!guards_[i].matches(inputs[i])) return false;
   }
   return numbers_.misfit(fixed_values_, inputs).empty();
+}
+
+std::string SegmentProgram::misfit(const Plan& plan, const Segment& segment,
+                                   const std::vector<HeldNumber>& numbers,
+                                   const SegmentInputs& inputs) const {
+  const size_t first_number = inputs.size() - numbers.size();
+  for (size_t i = 0; i < first_number; ++i) {
+    const auto found = guards_[i].difference(inputs[i]);
+    if (!found.empty()) return what_is(plan, segment, i) + " has " + found;
+  }
+  for (size_t i = first_number; i < inputs.size(); ++i) {
+    if (!fixed_values_[i]) continue;
+    const auto found = ops::read_number(inputs[i]);
+    if (ops::same_number(found, *fixed_values_[i])) continue;
+    return fmt::format("the number of {} is {} instead of {}",
+                       plan.names[numbers[i - first_number].place], ops::to_text(found),
+                       ops::to_text(*fixed_values_[i]));
+  }
+  auto found = numbers_.misfit(fixed_values_, inputs);
+  return found.empty() ? "switches of libtorch are others" : found;
 }
 
 SegmentResults SegmentProgram::run(SegmentInputs inputs) const {

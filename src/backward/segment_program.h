@@ -22,9 +22,9 @@
 namespace antegrad::backward {
 
 /// What a segment reads: gradients by Segment::arrives, then those that have arrived at
-/// Segment::leaves before it runs, then saved tensors by Segment::saved, then gradients of leaves by
-/// Segment::sums, which it adds to. Some are undefined. Last the numbers of its nodes that are
-/// inputs, as ops::wrapped_number() makes them.
+/// Segment::leaves before it runs, then saved tensors by Segment::saved, then the
+/// gradients of leaves, by Segment::sums, to which it adds. Some are undefined. Last the numbers of
+/// its nodes that are inputs, as ops::wrapped_number() makes them.
 using SegmentInputs = std::vector<at::Tensor>;
 
 /// What it gives.
@@ -49,6 +49,9 @@ class SegmentProgram {
 
   /// Whether it computes the segment for such inputs.
   bool fits(const SegmentInputs& inputs, const guards::Ambient& ambient) const;
+  /// Why it does not: "the number of 3 PowBackward0 is 3.0 instead of 2.0".
+  std::string misfit(const Plan& plan, const Segment& segment,
+                     const std::vector<HeldNumber>& numbers, const SegmentInputs& inputs) const;
   /// Each input dies at its last use; gradients of leaves get the sums. Throws what kernels throw:
   /// some leaves may have their sums then.
   SegmentResults run(SegmentInputs inputs) const;

@@ -98,6 +98,10 @@ class Executable : public std::enable_shared_from_this<Executable> {
   /// primals that it may write over (Output::update), some may have their new values then.
   std::vector<at::Tensor> run_alone(std::vector<at::Tensor> primals) const;
 
+  /// What the forward program of a call computes, again, from the inputs as they were. Throws
+  /// BackwardError if data answer otherwise.
+  std::vector<at::Tensor> outputs_again(const std::vector<at::Tensor>& primals) const;
+
   /// A whole step: the forward, the backward from tangents of ones, and the new values that it
   /// computes of inputs, which are written into them (CallPlan::updates). Nothing takes part in
   /// autograd. Returns one tensor per result. Where the backward can, it writes new values over old

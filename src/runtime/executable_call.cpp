@@ -314,6 +314,18 @@ Executable::Connected Executable::connected_call(
   return {std::move(handed), std::move(region)};
 }
 
+std::vector<at::Tensor> Executable::outputs_again(const std::vector<at::Tensor>& primals) const {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  try {
+    return run_forward(primals, nullptr);
+  } catch (const OtherAnswer& /*other*/) {
+    throw BackwardError(
+        ErrorText{"data that answer as in the call, for saved tensors that a pass "
+                  "with create_graph freed before it failed",
+                  "other answers", "call it again"});
+  }
+}
+
 std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) const {
   const ForwardRange range(name_);
   AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");

@@ -146,6 +146,8 @@ NodeClass class_of(const Node& node) {
   return at->second;
 }
 
+bool is_number(const c10::IValue& argument) { return argument.isDouble() || argument.isInt(); }
+
 template <class T>
 void append(std::string& key, const T& value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -164,6 +166,7 @@ VisitedNodes::VisitedNodes(const BackwardPass& pass)
     : pass_(pass), visit_(std::make_unique<Visit>()) {
   visit_->shows.reserve(pass.nodes.size());
   for (size_t i = 0; i < pass.nodes.size(); ++i) visit(static_cast<int32_t>(i));
+  sizes_in_key_ = key_.size();
   for (const auto& size : visit_->call.all_size_inputs) append(key_, size.value);
   append(key_, saved().size());
 }
@@ -201,6 +204,7 @@ void VisitedNodes::visit(int32_t place) {
   }
   bool shows = of_pass.runs && !node_class.shows_nothing;
   const auto start = key_.size();
+  const auto first_size = visit_->call.all_size_inputs.size();
   if (shows) {
     auto& call = visit_->call;
     const auto known = call.sv_to_hooks.size();
@@ -233,6 +237,7 @@ void VisitedNodes::visit(int32_t place) {
     }
   }
   in_key_.emplace_back(start, key_.size());
+  sizes_of_.emplace_back(first_size, visit_->call.all_size_inputs.size());
   append(key_, shows);
   visit_->shows.push_back(shows);
 }
@@ -295,7 +300,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   auto formula = std::make_unique<NodeFormula>();
   Places places;  // of the stand-ins in its arguments, which keep them alive
   for (const auto& argument : note.arguments) {
-    if (argument.isDouble()) formula->numbers.push_back(argument.toDouble());
+    if (is_number(argument)) formula->numbers.push_back(argument.toScalar());
     with_tensors(argument, [&](const at::Tensor& tensor) {
       const auto found = visit_->places.find(tensor.unsafeGetTensorImpl());
       if (found != visit_->places.end() && places.insert(*found).second) {
@@ -310,7 +315,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
     std::vector<c10::IValue> arguments;
     size_t number = 0;  // how many there were
     for (const auto& argument : note.arguments) {
-      if (argument.isDouble() && number++ < numbers.size() && numbers[number - 1]) {
+      if (is_number(argument) && number++ < numbers.size() && numbers[number - 1]) {
         arguments.emplace_back(*numbers[number - 1]);
         continue;
       }
