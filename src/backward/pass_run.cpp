@@ -147,13 +147,18 @@ bool may_add(const torch_compat::BackwardPass& pass, const Segment& segment,
   });
 }
 
-// A saved tensor may be a part of larger memory, such as a batch of a data set, which lies elsewhere
-// in each pass. A view of memory that starts with the part is the same to programs in all of them.
+bool is_whole(const at::Tensor& tensor) {
+  return tensor.storage_offset() == 0 &&
+         tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
+}
+
+// A saved tensor may be a part of larger memory, such as a batch of a data set, and lie elsewhere
+// in each pass. As memory that starts with the part, it is the same to programs in all of them.
 void start_with_their_data(const Segment& segment, SegmentInputs& inputs) {
   const size_t first = segment.arrives.size() + segment.leaves.size();
   for (size_t i = first; i < first + segment.saved.size(); ++i) {
     const at::Tensor& part = inputs[i];
-    if (!part.defined() || part.storage_offset() == 0 || part.numel() == 0 ||
+    if (!part.defined() || part.numel() == 0 || is_whole(part) ||
         torch_compat::lacks_memory(part) || torch_compat::why_not_plain(part) != nullptr) {
       continue;
     }

@@ -134,6 +134,7 @@ bool shows_nothing(const Node& node) {
 struct NodeClass {
   bool shows_nothing = false;
   bool is_ours = false;  // a FormulaNode
+  bool accumulates = false;
 };
 
 NodeClass class_of(const Node& node) {
@@ -141,7 +142,8 @@ NodeClass class_of(const Node& node) {
   const auto [at, is_new] = known.try_emplace(&typeid(node));
   if (is_new) {
     const bool is_ours = dynamic_cast<const FormulaNode*>(&node) != nullptr;
-    at->second = {accumulates(node) || is_ours || shows_nothing(node), is_ours};
+    const bool adds = accumulates(node);
+    at->second = {adds || is_ours || shows_nothing(node), is_ours, adds};
   }
   return at->second;
 }
@@ -198,7 +200,7 @@ void VisitedNodes::visit(int32_t place) {
     append(key_, of_pass.next[i]);
     if (of_pass.next[i] >= 0) append(key_, node.next_edge(i).input_nr);
   }
-  if (accumulates(node)) {
+  if (node_class.accumulates) {
     append(key_, leaf_of(node).grad().defined());
     append(key_, adds_in_place(node));
   }
