@@ -185,7 +185,8 @@ KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::Visit
       notes_(pass, visited, plan_.numbered),
       numbers_(std::move(numbers)),
       numbers_of_(by_segment(plan_, numbers_)),
-      programs_(plan_.segments.size()) {}
+      programs_(plan_.segments.size()),
+      one_offs_(plan_.segments.size()) {}
 
 std::set<int32_t> KnownPass::refused() const {
   const runtime::ForkSafeLock lock(mutex_);
@@ -208,7 +209,9 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
   auto& programs = programs_[segment];
   const auto& of_plan = plan_.segments[segment];
   for (auto program = programs.rbegin(); program != programs.rend(); ++program) {
-    if ((*program)->fits(inputs, ambient)) return *program;
+    if (!program->program->fits(inputs, ambient)) continue;
+    ++program->runs->started;
+    return program->program;
   }
   const auto run_eagerly = [&](const std::string& reason) {
     counts.eager_reasons[reason] += static_cast<int64_t>(of_plan.nodes.size());
@@ -218,15 +221,21 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
   if (std::cmp_greater_equal(programs.size(), options_.max_programs)) {
     return run_eagerly("max_programs programs of a segment were made");
   }
+  const bool numbers_decide = !programs.empty() && !numbers_of_[segment].empty();
+  if (numbers_decide && !one_offs_[segment].worth_making()) {
+    return run_eagerly("the last programs of a segment ran once each");
+  }
   if (!programs.empty()) {
     counts.recompiles.push_back(
-        programs.back()->misfit(plan_, of_plan, numbers_of_[segment], inputs));
+        programs.back().program->misfit(plan_, of_plan, numbers_of_[segment], inputs));
   }
   try {
-    programs.push_back(std::make_shared<const SegmentProgram>(
-        pass, plan_, of_plan, numbers_of_[segment], inputs, options_));
+    programs.push_back({std::make_shared<const SegmentProgram>(
+        pass, plan_, of_plan, numbers_of_[segment], inputs, options_)});
     ++counts.captures;
-    return programs.back();
+    ++programs.back().runs->started;
+    if (numbers_decide) one_offs_[segment].made(programs.back().runs);
+    return programs.back().program;
   } catch (const RefusedNodes& refused) {
     const auto& places = refused.places.empty() ? of_plan.nodes : refused.places;
     for (const int32_t place : places) refused_.emplace(place, refused.reason);
@@ -294,7 +303,7 @@ std::vector<ProgramReport> KnownPass::reports() const {
   const runtime::ForkSafeLock lock(mutex_);
   std::vector<ProgramReport> reports;
   for (const auto& programs : programs_) {
-    for (const auto& program : programs) reports.push_back(program->report());
+    for (const auto& made : programs) reports.push_back(made.program->report());
   }
   return reports;
 }

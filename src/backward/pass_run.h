@@ -68,7 +68,11 @@ class KnownPass {
   PassUses uses;
 
  private:
-  using Programs = std::vector<std::shared_ptr<const SegmentProgram>>;  // the newest last
+  struct Made {
+    std::shared_ptr<const SegmentProgram> program;
+    std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
+  };
+  using Programs = std::vector<Made>;  // the newest last
   std::set<int32_t> refused() const;
   std::shared_ptr<const SegmentProgram> program_for(const torch_compat::BackwardPass& pass,
                                                     int32_t segment, const SegmentInputs& inputs,
@@ -82,6 +86,7 @@ class KnownPass {
   const std::vector<std::vector<HeldNumber>> numbers_of_;  // the same by segment
   mutable std::mutex mutex_;                               // guards what follows
   std::vector<Programs> programs_;                         // by segment
+  std::vector<guards::OneOffs> one_offs_;                  // by segment, of numbers that decide
   std::map<int32_t, std::string> refused_;                 // by place, the reason
 };
 

@@ -197,6 +197,15 @@ TEST(BackwardNumbers, IntegersThatDecideAreConstants) {
   EXPECT_TRUE(report.eager_reasons.empty()) << report;
 }
 
+TEST(BackwardNumbers, ThatDecideAndDoNotComeBackGetNoMorePrograms) {
+  std::vector<double> values;
+  for (int i = 0; i < 40; ++i) values.push_back(1.5 + i / 16.0);
+  const auto report = expect_as_libtorch_for(
+      Loss([](const List& p, double s) { return layer(p).abs().pow(s).sum(); }), values);
+  EXPECT_LE(report.captures, 20) << report;
+  EXPECT_GT(report.eager_reasons.at("the last programs of a segment ran once each"), 0) << report;
+}
+
 TEST(BackwardNumbers, ReasonsNameThem) {
   const auto has = [](const BackwardReport& report, const std::string& text) {
     return std::ranges::any_of(report.recompiles, [&](const std::string& reason) {

@@ -67,7 +67,7 @@ at::Tensor next_value(Draws& draws, const List& pool, int64_t step) {
       written.narrow(1, 1, 2).mul_(b.narrow(1, 0, 2));
       return written;
     }
-    case 14: return a.sigmoid().mul_(b);
+    case 14: return at::add(a, b).mul_(a);
     case 15: return a.cumsum(0).tanh();
     case 16: return at::where(a > b, a, b * 2);
     default: return a.exp().log1p();
