@@ -158,7 +158,7 @@ void start_with_their_data(const Segment& segment, SegmentInputs& inputs) {
   const size_t first = segment.arrives.size() + segment.leaves.size();
   for (size_t i = first; i < first + segment.saved.size(); ++i) {
     const at::Tensor& part = inputs[i];
-    if (!part.defined() || part.numel() == 0 || is_whole(part) ||
+    if (!segment.may_move[i - first] || !part.defined() || part.numel() == 0 || is_whole(part) ||
         torch_compat::lacks_memory(part) || torch_compat::why_not_plain(part) != nullptr) {
       continue;
     }

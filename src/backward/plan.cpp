@@ -115,13 +115,17 @@ class Planner {
       auto& segment = plan_.segments[s];
       segment.arrives.assign(arrives[s].begin(), arrives[s].end());
       segment.leaves.assign(leaves[s].begin(), leaves[s].end());
-      std::set<int32_t> reads;
+      std::set<int32_t> reads, of_regions;
       for (const int32_t place : segment.nodes) {
         if (!plan_.formulas[place]) continue;
         const auto& of_node = plan_.formulas[place]->reads;
         reads.insert(of_node.begin(), of_node.end());
+        if (torch_compat::is_region(*pass_.nodes[place].node)) {
+          of_regions.insert(of_node.begin(), of_node.end());
+        }
       }
       segment.saved.assign(reads.begin(), reads.end());
+      for (const int32_t saved : reads) segment.may_move.push_back(!of_regions.contains(saved));
     }
   }
 

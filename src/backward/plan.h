@@ -31,6 +31,9 @@ struct Segment {
   std::vector<Slot> leaves;       ///< inputs of later nodes to which it gives gradients
   std::vector<int32_t> saved;     ///< saved tensors that it reads
   std::vector<int32_t> last_use;  ///< of these, positions of those that no later step reads
+  /// By saved tensor: whether it may lie elsewhere in its memory in each pass. Regions know where
+  /// in its memory a tensor lies.
+  std::vector<bool> may_move;
 };
 
 struct Step {
