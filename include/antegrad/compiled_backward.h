@@ -23,8 +23,8 @@ struct BackwardReport {
   int64_t graphs = 0;          ///< different ones; each is planned once
   int64_t captures = 0;        ///< programs made
   int64_t evictions = 0;       ///< graphs that were forgotten because of `max_programs`
-  /// Why a pass was a graph that was not known, the newest last: the first node in which it differs
-  /// from the known graph that is most like it, and how. At most 100.
+  /// Why a pass was a graph that was not known, or needed another program, the newest last: the
+  /// first node in which it differs from the graph that is most like it, and how. At most 100.
   std::vector<std::string> recompiles;
   /// Nodes that run themselves, by name: accumulators of leaves, custom functions, regions of
   /// ag::compile that keep to a budget or draw again, nodes with hooks behind them, and those that

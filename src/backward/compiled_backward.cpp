@@ -88,10 +88,14 @@ struct CompiledBackward::State {
     for (const auto& other : numbered) compare(*other);
     if (!least) return false;
     log(Log::recompiles, [&] { return options.name + ": another pass: " + least->text; });
-    constexpr size_t kReasons = 100;
-    counts.recompiles.push_back(std::move(least->text));
-    if (counts.recompiles.size() > kReasons) counts.recompiles.erase(counts.recompiles.begin());
+    note_recompile(std::move(least->text));
     return least->new_sizes;
+  }
+
+  void note_recompile(std::string reason) {
+    constexpr size_t kReasons = 100;
+    counts.recompiles.push_back(std::move(reason));
+    if (counts.recompiles.size() > kReasons) counts.recompiles.erase(counts.recompiles.begin());
   }
 
   /// Of passes with this key; null if there were none.
@@ -158,6 +162,7 @@ struct CompiledBackward::State {
     counts.nodes += nodes;
     counts.nodes_compiled += counted.nodes_compiled;
     counts.captures += counted.captures;
+    for (auto& reason : counted.recompiles) note_recompile(std::move(reason));
     if (known_pass) {
       for (const auto& [name, count] : known_pass->plan().own_nodes) {
         counts.own_nodes[name] += count;

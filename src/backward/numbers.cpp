@@ -8,24 +8,38 @@ namespace antegrad::backward {
 namespace {
 
 constexpr size_t kBytes = sizeof(double);
+static_assert(sizeof(int64_t) == kBytes);
 
-double number_at(const std::string& key, size_t offset) {
-  double number = 0;
-  std::memcpy(&number, key.data() + offset, kBytes);
-  return number;
+template <class T>
+T value_at(const std::string& key, size_t offset) {
+  T value = 0;
+  std::memcpy(&value, key.data() + offset, kBytes);
+  return value;
 }
 
-bool same_bits(double a, double b) { return std::memcmp(&a, &b, kBytes) == 0; }
+bool is_integer(const ops::Number& number) { return std::holds_alternative<int64_t>(number); }
+
+ops::Number number_at(const std::string& key, size_t offset, bool integer) {
+  if (integer) return value_at<int64_t>(key, offset);
+  return value_at<double>(key, offset);
+}
 
 // Where in a node's part of both keys these numbers are, one in each.
 std::vector<size_t> offsets_of(const NumberedKey& a, const NumberedKey& b,
-                               const std::pair<size_t, size_t>& part, double in_a, double in_b) {
+                               const NumberedKey::OfNode& node, const ops::Number& in_a,
+                               const ops::Number& in_b) {
   std::vector<size_t> offsets;
-  for (size_t at = part.first; at + kBytes <= part.second; ++at) {
-    if (same_bits(number_at(a.key, at), in_a) && same_bits(number_at(b.key, at), in_b)) {
-      offsets.push_back(at);
+  const bool integer = is_integer(in_a);
+  const auto search = [&](const std::pair<size_t, size_t>& part, size_t step) {
+    for (size_t at = part.first; at + kBytes <= part.second; at += step) {
+      if (ops::same_number(number_at(a.key, at, integer), in_a) &&
+          ops::same_number(number_at(b.key, at, integer), in_b)) {
+        offsets.push_back(at);
+      }
     }
-  }
+  };
+  search(node.in_key, 1);
+  if (integer) search(node.in_sizes, kBytes);
   return offsets;
 }
 
@@ -35,18 +49,21 @@ std::optional<std::vector<HeldNumber>> changed_in(const NumberedKey& a, const Nu
                                                   const NumberedKey::OfNode& in_b) {
   std::vector<HeldNumber> changed;
   for (size_t i = 0; i < in_a.numbers.size(); ++i) {
-    if (same_bits(in_a.numbers[i], in_b.numbers[i])) continue;
-    const auto offsets = offsets_of(a, b, in_a.in_key, in_a.numbers[i], in_b.numbers[i]);
+    if (ops::same_number(in_a.numbers[i], in_b.numbers[i])) continue;
+    if (in_a.numbers[i].index() != in_b.numbers[i].index()) return std::nullopt;
+    const auto offsets = offsets_of(a, b, in_a, in_a.numbers[i], in_b.numbers[i]);
     if (offsets.size() != 1) return std::nullopt;
     const auto known = std::ranges::find(changed, offsets[0], &HeldNumber::offset);
     if (known != changed.end()) return std::nullopt;
-    changed.push_back({in_a.place, static_cast<int32_t>(i), offsets[0]});
+    changed.push_back(
+        {in_a.place, static_cast<int32_t>(i), offsets[0], is_integer(in_a.numbers[i])});
   }
   return changed;
 }
 
 bool is_alike(const NumberedKey::OfNode& a, const NumberedKey::OfNode& b) {
-  return a.place == b.place && a.in_key == b.in_key && a.numbers.size() == b.numbers.size();
+  return a.place == b.place && a.in_key == b.in_key && a.in_sizes == b.in_sizes &&
+         a.numbers.size() == b.numbers.size();
 }
 
 }  // namespace
@@ -60,6 +77,7 @@ std::optional<std::vector<HeldNumber>> changed_numbers(const NumberedKey& a, con
     if (!of_node) return std::nullopt;
     changed.insert(changed.end(), of_node->begin(), of_node->end());
   }
+  std::ranges::sort(changed, {}, &HeldNumber::offset);
   if (!same_but_for(a.key, b.key, changed)) return std::nullopt;
   return changed;
 }
@@ -78,8 +96,8 @@ bool same_but_for(const std::string& a, const std::string& b,
   return in_a.substr(start) == in_b.substr(start);
 }
 
-double number_in(const std::string& key, const HeldNumber& number) {
-  return number_at(key, number.offset);
+ops::Number number_in(const std::string& key, const HeldNumber& number) {
+  return number_at(key, number.offset, number.integer);
 }
 
 }  // namespace antegrad::backward

@@ -1,8 +1,8 @@
 #pragma once
 
 /// \file
-/// Floating-point numbers that nodes of a pass hold, such as the factor of a product, and that
-/// change from pass to pass: they become inputs of its programs.
+/// Numbers that nodes of a pass hold, such as the factor of a product or the index of a part, and
+/// that change from pass to pass: they become inputs of its programs.
 ///
 /// A key has the bytes of each number, at a place that nothing says. So a place is known only where
 /// two passes are compared: both have there what the argument of a formula is in each.
@@ -11,8 +11,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "ops/number.h"
 
 namespace antegrad::backward {
 
@@ -21,6 +24,7 @@ struct HeldNumber {
   int32_t place = -1;     ///< of the node in the pass
   int32_t argument = -1;  ///< which of NodeFormula::numbers
   size_t offset = 0;      ///< of its bytes in the key
+  bool integer = false;   ///< int64; else double
   friend bool operator==(const HeldNumber&, const HeldNumber&) = default;
 };
 
@@ -28,8 +32,9 @@ struct HeldNumber {
 struct NumberedKey {
   struct OfNode {
     int32_t place = -1;
-    std::pair<size_t, size_t> in_key;  ///< where its part begins and ends
-    std::vector<double> numbers;
+    std::pair<size_t, size_t> in_key = {};    ///< where its part begins and ends
+    std::pair<size_t, size_t> in_sizes = {};  ///< and that of its sizes, each an int64
+    std::vector<ops::Number> numbers = {};    ///< without bools
   };
   std::string key;
   std::vector<OfNode> nodes;
@@ -43,6 +48,6 @@ std::optional<std::vector<HeldNumber>> changed_numbers(const NumberedKey& a, con
 bool same_but_for(const std::string& a, const std::string& b,
                   const std::vector<HeldNumber>& numbers);
 
-double number_in(const std::string& key, const HeldNumber& number);
+ops::Number number_in(const std::string& key, const HeldNumber& number);
 
 }  // namespace antegrad::backward

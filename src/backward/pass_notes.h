@@ -4,11 +4,13 @@
 /// What a backward pass looked like, to say why another one needs a plan of its own.
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "backward/numbers.h"
 #include "torch_compat/node_formulas.h"
 #include "torch_compat/tensor_metadata.h"
 
@@ -16,9 +18,9 @@ namespace antegrad::backward {
 
 class PassNotes {
  public:
-  /// `key` is that of the visited nodes, and must outlive the notes.
+  /// `numbered` has the key of the visited nodes, and must outlive the notes.
   PassNotes(const torch_compat::BackwardPass& pass, const torch_compat::VisitedNodes& visited,
-            std::string_view key);
+            const NumberedKey& numbered);
 
   struct Difference {
     size_t equal = 0;  ///< nodes before the first one that differs
@@ -35,6 +37,8 @@ class PassNotes {
   struct Node {
     std::string name;
     std::vector<torch_compat::Dims> sizes;  // of the gradients that arrive
+    std::string_view finds;                 // an accumulator, in its leaf
+    std::span<const ops::Number> numbers;   // that it holds
     std::string_view held;                  // of the key: what it holds besides tensors
     std::string_view rest;                  // of the key
   };

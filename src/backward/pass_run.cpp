@@ -1,5 +1,6 @@
 #include "backward/pass_run.h"
 
+#include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/input_buffer.h>
 
 #include <algorithm>
@@ -85,16 +86,26 @@ at::Tensor as_data(const at::Tensor& tensor) {
              : tensor;
 }
 
+std::vector<torch::autograd::Node*> accumulators_of(const torch_compat::BackwardPass& pass,
+                                                    const Segment& segment) {
+  std::vector<torch::autograd::Node*> nodes;
+  for (const int32_t place : segment.sums) nodes.push_back(pass.nodes[place].node.get());
+  return nodes;
+}
+
 // Gradients leave the buffers, where they may be put back.
-SegmentInputs inputs_of(const Segment& segment, const std::vector<HeldNumber>& numbers,
-                        const std::string& key, Gradients& gradients,
-                        const std::vector<at::Tensor>& saved) {
+SegmentInputs inputs_of(const torch_compat::BackwardPass& pass, const Segment& segment,
+                        const std::vector<HeldNumber>& numbers, const std::string& key,
+                        Gradients& gradients, const std::vector<at::Tensor>& saved) {
   SegmentInputs inputs;
   inputs.reserve(segment.arrives.size() + segment.leaves.size() + segment.saved.size() +
-                 numbers.size());
+                 segment.sums.size() + numbers.size());
   for (const Slot& slot : segment.arrives) inputs.push_back(as_data(gradients.take(slot)));
   for (const Slot& slot : segment.leaves) inputs.push_back(as_data(gradients.take(slot)));
   for (const int32_t place : segment.saved) inputs.push_back(as_data(saved[place]));
+  for (const int32_t place : segment.sums) {
+    inputs.push_back(torch_compat::leaf_of(*pass.nodes[place].node).grad());
+  }
   for (const auto& number : numbers) {
     inputs.push_back(ops::wrapped_number(number_in(key, number)));
   }
@@ -113,6 +124,50 @@ std::vector<std::vector<HeldNumber>> by_segment(const Plan& plan,
   return of;
 }
 
+// Whether the segment may add to gradients of leaves: they are as planned, and nothing else that it
+// reads lies in their memory.
+bool may_add(const torch_compat::BackwardPass& pass, const Segment& segment,
+             const SegmentInputs& inputs) {
+  if (segment.sums.empty()) return true;
+  std::vector<const c10::StorageImpl*> sums, all;
+  for (const int32_t place : segment.sums) {
+    const auto& node = *pass.nodes[place].node;
+    if (!torch_compat::adds_in_place(node)) return false;
+    sums.push_back(torch_compat::leaf_of(node).grad().storage().unsafeGetStorageImpl());
+  }
+  for (const auto& input : inputs) {
+    if (input.defined() && input.has_storage()) {
+      all.push_back(input.storage().unsafeGetStorageImpl());
+    }
+  }
+  std::ranges::sort(all);
+  return std::ranges::all_of(sums, [&](const auto* sum) {
+    const auto found = std::ranges::equal_range(all, sum);
+    return found.size() == 1;
+  });
+}
+
+bool is_whole(const at::Tensor& tensor) {
+  return tensor.storage_offset() == 0 &&
+         tensor.storage().nbytes() == static_cast<size_t>(tensor.numel()) * tensor.element_size();
+}
+
+// A saved tensor may be a part of larger memory, such as a batch of a data set, and lie elsewhere
+// in each pass. As memory that starts with the part, it is the same to programs in all of them.
+void start_with_their_data(const Segment& segment, SegmentInputs& inputs) {
+  const size_t first = segment.arrives.size() + segment.leaves.size();
+  for (size_t i = first; i < first + segment.saved.size(); ++i) {
+    const at::Tensor& part = inputs[i];
+    if (!segment.may_move[i - first] || !part.defined() || part.numel() == 0 || is_whole(part) ||
+        torch_compat::lacks_memory(part) || torch_compat::why_not_plain(part) != nullptr) {
+      continue;
+    }
+    inputs[i] = at::from_blob(
+        const_cast<void*>(part.const_data_ptr()), part.sizes(), part.strides(),
+        [held = part](void*) {}, part.options().requires_grad(false), part.device());
+  }
+}
+
 void put_back(const Segment& segment, Gradients& gradients, SegmentInputs inputs) {
   auto input = inputs.begin();
   for (const Slot& slot : segment.arrives) gradients.put(slot, std::move(*input++));
@@ -127,10 +182,11 @@ KnownPass::KnownPass(const torch_compat::BackwardPass& pass, torch_compat::Visit
     : options_(options),
       planned_as_refused_(before == nullptr ? std::set<int32_t>() : before->refused()),
       plan_(plan_of(pass, visited, planned_as_refused_)),
-      notes_(pass, visited, plan_.numbered.key),
+      notes_(pass, visited, plan_.numbered),
       numbers_(std::move(numbers)),
       numbers_of_(by_segment(plan_, numbers_)),
-      programs_(plan_.segments.size()) {}
+      programs_(plan_.segments.size()),
+      one_offs_(plan_.segments.size()) {}
 
 std::set<int32_t> KnownPass::refused() const {
   const runtime::ForkSafeLock lock(mutex_);
@@ -153,7 +209,9 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
   auto& programs = programs_[segment];
   const auto& of_plan = plan_.segments[segment];
   for (auto program = programs.rbegin(); program != programs.rend(); ++program) {
-    if ((*program)->fits(inputs, ambient)) return *program;
+    if (!program->program->fits(inputs, ambient)) continue;
+    ++program->runs->started;
+    return program->program;
   }
   const auto run_eagerly = [&](const std::string& reason) {
     counts.eager_reasons[reason] += static_cast<int64_t>(of_plan.nodes.size());
@@ -163,18 +221,26 @@ std::shared_ptr<const SegmentProgram> KnownPass::program_for(const torch_compat:
   if (std::cmp_greater_equal(programs.size(), options_.max_programs)) {
     return run_eagerly("max_programs programs of a segment were made");
   }
+  const bool numbers_decide = !programs.empty() && !numbers_of_[segment].empty();
+  if (numbers_decide && !one_offs_[segment].worth_making()) {
+    return run_eagerly("the last programs of a segment ran once each");
+  }
+  if (!programs.empty()) {
+    counts.recompiles.push_back(
+        programs.back().program->misfit(plan_, of_plan, numbers_of_[segment], inputs));
+  }
   try {
-    programs.push_back(std::make_shared<const SegmentProgram>(
-        pass, plan_, of_plan, numbers_of_[segment], inputs, options_));
+    programs.push_back({std::make_shared<const SegmentProgram>(
+        pass, plan_, of_plan, numbers_of_[segment], inputs, options_)});
     ++counts.captures;
-    return programs.back();
-  } catch (const RefusedNode& refused) {
-    if (refused.place < 0) {  // what the segment reads
-      for (const int32_t place : of_plan.nodes) refused_.emplace(place, refused.reason);
-      return run_eagerly(refused.reason);
-    }
-    refused_.emplace(refused.place, refused.reason);
-    return run_eagerly(pass.nodes[refused.place].node->name() + ": " + refused.reason);
+    ++programs.back().runs->started;
+    if (numbers_decide) one_offs_[segment].made(programs.back().runs);
+    return programs.back().program;
+  } catch (const RefusedNodes& refused) {
+    const auto& places = refused.places.empty() ? of_plan.nodes : refused.places;
+    for (const int32_t place : places) refused_.emplace(place, refused.reason);
+    if (refused.places.empty()) return run_eagerly(refused.reason);
+    return run_eagerly(pass.nodes[places.front()].node->name() + ": " + refused.reason);
   }
 }
 
@@ -206,11 +272,15 @@ PassCounts KnownPass::run(torch_compat::BackwardPass& pass, torch_compat::Visite
       case Step::Kind::segment: break;
     }
     const auto& segment = plan_.segments[index];
-    auto inputs = inputs_of(segment, numbers_of_[index], visited.key(), gradients, saved);
+    torch_compat::LeafLocks locks(accumulators_of(pass, segment));
+    auto inputs = inputs_of(pass, segment, numbers_of_[index], visited.key(), gradients, saved);
     const bool as_planned = std::ranges::none_of(segment.saved, is_written) &&
-                            std::ranges::none_of(segment.nodes, got_hooks);
+                            std::ranges::none_of(segment.nodes, got_hooks) &&
+                            may_add(pass, segment, inputs);
+    start_with_their_data(segment, inputs);
     const auto program = as_planned ? program_for(pass, index, inputs, counts) : nullptr;
     if (!program) {
+      locks.unlock();
       put_back(segment, gradients, std::move(inputs));
       for (const int32_t place : segment.nodes) gradients.run_node(place, hooks_ran[place]);
       continue;
@@ -233,7 +303,7 @@ std::vector<ProgramReport> KnownPass::reports() const {
   const runtime::ForkSafeLock lock(mutex_);
   std::vector<ProgramReport> reports;
   for (const auto& programs : programs_) {
-    for (const auto& program : programs) reports.push_back(program->report());
+    for (const auto& made : programs) reports.push_back(made.program->report());
   }
   return reports;
 }

@@ -25,6 +25,7 @@ struct PassCounts {
   int64_t nodes_compiled = 0;
   int64_t captures = 0;
   std::map<std::string, int64_t> eager_reasons;  ///< by reason, nodes that ran themselves
+  std::vector<std::string> recompiles;           ///< why a segment got another program
 };
 
 /// How often passes were found. Serialised by the owner's lock.
@@ -67,7 +68,11 @@ class KnownPass {
   PassUses uses;
 
  private:
-  using Programs = std::vector<std::shared_ptr<const SegmentProgram>>;  // the newest last
+  struct Made {
+    std::shared_ptr<const SegmentProgram> program;
+    std::shared_ptr<guards::RunCount> runs = std::make_shared<guards::RunCount>();
+  };
+  using Programs = std::vector<Made>;  // the newest last
   std::set<int32_t> refused() const;
   std::shared_ptr<const SegmentProgram> program_for(const torch_compat::BackwardPass& pass,
                                                     int32_t segment, const SegmentInputs& inputs,
@@ -76,11 +81,12 @@ class KnownPass {
   const Options options_;
   const std::set<int32_t> planned_as_refused_;
   const Plan plan_;
-  const PassNotes notes_;                                  // reads the key of the plan
+  const PassNotes notes_;                                  // reads the numbers of the plan
   const std::vector<HeldNumber> numbers_;                  // that are inputs
   const std::vector<std::vector<HeldNumber>> numbers_of_;  // the same by segment
   mutable std::mutex mutex_;                               // guards what follows
   std::vector<Programs> programs_;                         // by segment
+  std::vector<guards::OneOffs> one_offs_;                  // by segment, of numbers that decide
   std::map<int32_t, std::string> refused_;                 // by place, the reason
 };
 

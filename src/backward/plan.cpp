@@ -17,6 +17,7 @@ class Planner {
   Planner(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
           const std::set<int32_t>& refused)
       : pass_(pass),
+        refused_(refused),
         saved_count_(static_cast<int32_t>(visited.saved().size())),
         segment_of_(pass.nodes.size(), -1) {
     plan_.names = names_of_nodes(pass);
@@ -24,7 +25,11 @@ class Planner {
     for (int32_t i = 0; std::cmp_less(i, pass.nodes.size()); ++i) {
       auto formula = visited.formula(i);
       if (formula && !formula->numbers.empty()) {
-        plan_.numbered.nodes.push_back({i, visited.in_key(i), formula->numbers});
+        auto& of_node = plan_.numbered.nodes.emplace_back();
+        of_node = {i, visited.in_key(i), visited.in_sizes(i), {}};
+        for (const auto& number : formula->numbers) {
+          of_node.numbers.push_back(ops::number_of(number));
+        }
       }
       plan_.formulas.push_back(refused.contains(i) ? nullptr : std::move(formula));
     }
@@ -48,12 +53,15 @@ class Planner {
     const bool hooks_behind_asked = hooks_before && !of_pass.asked.empty();
     const bool in_segment = of_pass.runs && plan_.formulas[place] && !hooks_behind_asked &&
                             !torch_compat::has_hooks_after(node);
-    if (!in_segment) ++plan_.own_nodes[of_pass.node->name()];
+    // There is something for it to add: the node before it is part of a segment.
+    const bool in_sum = of_pass.runs && !open_.empty() && !observed && of_pass.asked.empty() &&
+                        torch_compat::adds_in_place(node) && !refused_.contains(place);
+    if (!in_segment && !in_sum) ++plan_.own_nodes[of_pass.node->name()];
     if (in_segment && torch_compat::is_region(node)) ++plan_.regions[node.name()];
     if (!of_pass.runs) {
       if (observed) end_segment();
       later_.push_back({Kind::give, place});
-    } else if (in_segment) {
+    } else if (in_segment || in_sum) {
       if (hooks_before) {
         end_segment();
         plan_.steps.push_back({Kind::hooks, place});
@@ -74,11 +82,11 @@ class Planner {
     if (!open_.empty()) {
       plan_.steps.push_back({Kind::segment, static_cast<int32_t>(plan_.segments.size())});
       plan_.nodes_in_segments += static_cast<int64_t>(open_.size());
-      plan_.segments.push_back({.nodes = std::exchange(open_, {}),
-                                .arrives = {},
-                                .leaves = {},
-                                .saved = {},
-                                .last_use = {}});
+      auto& segment = plan_.segments.emplace_back();
+      segment.nodes = std::exchange(open_, {});
+      for (const int32_t place : segment.nodes) {
+        if (torch_compat::accumulates(*pass_.nodes[place].node)) segment.sums.push_back(place);
+      }
     }
     plan_.steps.insert(plan_.steps.end(), later_.begin(), later_.end());
     later_.clear();
@@ -107,12 +115,17 @@ class Planner {
       auto& segment = plan_.segments[s];
       segment.arrives.assign(arrives[s].begin(), arrives[s].end());
       segment.leaves.assign(leaves[s].begin(), leaves[s].end());
-      std::set<int32_t> reads;
+      std::set<int32_t> reads, of_regions;
       for (const int32_t place : segment.nodes) {
+        if (!plan_.formulas[place]) continue;
         const auto& of_node = plan_.formulas[place]->reads;
         reads.insert(of_node.begin(), of_node.end());
+        if (torch_compat::is_region(*pass_.nodes[place].node)) {
+          of_regions.insert(of_node.begin(), of_node.end());
+        }
       }
       segment.saved.assign(reads.begin(), reads.end());
+      for (const int32_t saved : reads) segment.may_move.push_back(!of_regions.contains(saved));
     }
   }
 
@@ -131,6 +144,7 @@ class Planner {
   }
 
   const torch_compat::BackwardPass& pass_;
+  const std::set<int32_t>& refused_;
   const int32_t saved_count_;
   Plan plan_;
   std::vector<int32_t> segment_of_;  // by place, -1 for none

@@ -26,10 +26,14 @@ struct Slot {
 /// Nodes that are computed together, with nothing of the user's in between.
 struct Segment {
   std::vector<int32_t> nodes;     ///< places in the pass, in its order
+  std::vector<int32_t> sums;      ///< of these, accumulators that add to gradients that are there
   std::vector<Slot> arrives;      ///< where gradients from outside may have arrived before it runs
   std::vector<Slot> leaves;       ///< inputs of later nodes to which it gives gradients
   std::vector<int32_t> saved;     ///< saved tensors that it reads
   std::vector<int32_t> last_use;  ///< of these, positions of those that no later step reads
+  /// By saved tensor: whether it may lie elsewhere in its memory in each pass. Regions know where
+  /// in its memory a tensor lies.
+  std::vector<bool> may_move;
 };
 
 struct Step {
@@ -47,7 +51,7 @@ struct Step {
 struct Plan {
   std::vector<Step> steps;
   std::vector<Segment> segments;
-  /// By place; null for nodes that run themselves.
+  /// By place; null for accumulators, and for nodes that run themselves.
   std::vector<std::unique_ptr<torch_compat::NodeFormula>> formulas;
   std::vector<std::string> names;  ///< by place (names_of_nodes())
   NumberedKey numbered;  ///< of the pass that was planned, also of nodes that run themselves
@@ -59,8 +63,8 @@ struct Plan {
 };
 
 /// Nodes run in the order of the pass. Those at `refused` places run themselves. Accumulators of
-/// leaves that nobody observes wait for the end of the segment, unless there is a gradient already:
-/// adding to it frees the new one.
+/// leaves that nobody observes wait for the end of the segment, where they get new gradients; those
+/// that add to a gradient that is there are part of the segment.
 Plan plan_of(const torch_compat::BackwardPass& pass, torch_compat::VisitedNodes& visited,
              const std::set<int32_t>& refused = {});
 

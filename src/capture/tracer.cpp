@@ -12,6 +12,7 @@
 #include "capture/cross_check.h"
 #include "capture/data_access.h"
 #include "capture/write_back.h"
+#include "ops/number_arguments.h"
 #include "ops/tensors_in.h"
 #include "torch_compat/autograd_graph.h"
 #include "torch_compat/convert.h"
@@ -152,8 +153,6 @@ void Tracer::take_argument(const c10::IValue& value, ArgKind kind, Recording& re
     take_list(value.toTensorVector());
   } else if (kind == ArgKind::optional_tensors) {
     take_list(value.toOptionalTensorVector());
-  } else if (const auto number = symbolic_number(value); number && kind == ArgKind::scalar) {
-    take_number(*number, recording);
   } else {
     node.args.push_back(ops::to_attr(value, kind, graph, tables));
   }
@@ -369,7 +368,14 @@ void Tracer::record(const ops::OpEntry& entry, Stack* stack) {
     recording.node.recompute = tag;
   }
   recording.node.args.reserve(count);
-  for (size_t i = 0; i < count; ++i) take_argument(args[i], entry.args[i], recording);
+  for (size_t i = 0; i < count; ++i) {
+    const auto number = symbolic_number(args[i]);
+    if (number && ops::may_be_number(entry, i)) {
+      take_number(*number, recording);
+    } else {
+      take_argument(args[i], entry.args[i], recording);
+    }
+  }
   if (!without_data_.storages.empty()) note_reads(recording.node);
 
   const auto* device_arg = entry.device_arg < 0 ? nullptr : &args[entry.device_arg];

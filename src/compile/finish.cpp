@@ -37,7 +37,8 @@ LoweredGraph finish(Graph graph, const ops::AttrTables& tables, const LoweringRu
 
 LoweredGraph finish_forward(Graph forward, const ops::AttrTables& tables,
                             const LoweringRules& rules, const PassContext& passes) {
-  return finish(std::move(forward), tables, rules, {}, passes);
+  const auto updated = updated_primals(forward);
+  return finish(std::move(forward), tables, rules, updated, passes);
 }
 
 LoweredGraph finish_backward(Graph backward, const ops::AttrTables& tables,

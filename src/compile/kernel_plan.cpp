@@ -15,7 +15,8 @@ namespace {
 
 // The partition with these graphs, whose nodes write in place where they can.
 Partition run_in_place(Partition partition, Graph forward, Graph backward) {
-  partition.forward = reinplace(std::move(forward));
+  const auto updated = updated_primals(forward);
+  partition.forward = reinplace(std::move(forward), updated);
   const auto donated = in_backward(backward, partition.plan.donated(), partition.forward_values);
   partition.backward = reinplace(std::move(backward), donated);
   return partition;

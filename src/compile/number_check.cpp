@@ -15,6 +15,9 @@ namespace {
 
 // The argument that a capture with constants records.
 Attr constant(const at::Tensor& number, ops::ArgKind kind) {
+  if (kind == ops::ArgKind::integer) {
+    return Attr(IntExpr(std::get<int64_t>(ops::read_number(number))));
+  }
   auto scalar = ops::from_scalar(ops::to_scalar(ops::read_number(number)));
   if (kind == ops::ArgKind::scalar) return Attr(std::move(scalar));
   return Attr(attr::WrappedNumber{std::move(scalar), torch_compat::to_dtype(number.scalar_type())});

@@ -220,7 +220,7 @@ struct Output {
   bool inner = false;
   int32_t version = 0;               ///< result, base: its version when it is returned
   OwnView own_view = OwnView::none;  ///< result: an alias of an input or of another output
-  /// gradient: none, but the new value of the input, which a whole step writes into it
+  /// gradient: none, but a new value of the input; mutated_input: may lie where the old value was
   bool update = false;
 
   /// Its history leads into the region, so it has a tangent.

@@ -103,7 +103,7 @@ void outputs_refer_to_what_exists(Facts& facts) {
       fail(fmt::format("the {} %{} belongs to input {}",
                        text::word(text::kOutputKinds, output.kind), output.value, output.index));
     }
-    if (output.update && output.kind != OutputKind::gradient) {
+    if (output.update && !of_input) {
       fail(fmt::format("the {} %{} is an update", text::word(text::kOutputKinds, output.kind),
                        output.value));
     }

@@ -65,7 +65,7 @@ class Interpreter {
     };
     if (attr.is<attr::Input>()) {
       auto tensor = take();
-      if (kind != ops::ArgKind::scalar) return tensor;
+      if (kind != ops::ArgKind::scalar && kind != ops::ArgKind::integer) return tensor;
       return ops::to_scalar(ops::read_number(tensor));
     }
     if (attr.is<attr::InputList>()) {

@@ -106,6 +106,9 @@ void compare_halves(const Run& run, const Split& split, const RunGraph& run_grap
   auto outputs = run_graph(forward, inputs);
   std::vector<bool> staged(inputs.size(), false);
   for (const auto& mutation : plan.mutations) staged[mutation.primal] = mutation.staged;
+  for (const auto& output : forward.outputs) {
+    if (output.kind == OutputKind::mutated_input && output.update) staged[output.index] = true;
+  }
   require_unwritten(primals, inputs, staged, split.pass, "input");
   for (size_t i = 0; i < forward.outputs.size(); ++i) {
     const auto& output = forward.outputs[i];

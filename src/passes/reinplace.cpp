@@ -35,14 +35,17 @@ class Reinplacer {
     for (const ValueId id : donated) note_memory(id);
     std::unordered_map<int32_t, ValueId> updates;  // by input
     for (const Output& output : graph.outputs) {
-      if (output.update && output.value != kNoValue) updates.emplace(output.index, output.value);
+      if (!output.update || output.value == kNoValue) continue;
+      if (output.kind == OutputKind::mutated_input) {
+        note_update(graph.inputs[output.index].value, output.value);
+      } else {
+        updates.emplace(output.index, output.value);
+      }
     }
     for (const Input& input : graph.inputs) {
       if (input.kind != InputKind::saved || !graph.is_tensor(input.value)) continue;
       const auto update = updates.find(input.index);
-      if (update == updates.end()) continue;
-      update_of_[StorageId(input.value)] = update->second;
-      replaces_[update->second] = StorageId(input.value);
+      if (update != updates.end()) note_update(input.value, update->second);
     }
   }
 
@@ -72,6 +75,11 @@ class Reinplacer {
   StorageId root(ValueId id) const {
     const StorageId storage = graph_.value(id).storage;
     return storage.valid() ? root_[storage] : storage;
+  }
+
+  void note_update(ValueId input, ValueId update) {
+    update_of_[StorageId(input)] = update;
+    replaces_[update] = StorageId(input);
   }
 
   void note_memory(ValueId id) {
@@ -149,5 +157,14 @@ Graph reinplace(Graph graph, const std::vector<ValueId>& donated) {
 }
 
 Graph reinplace(Graph graph) { return reinplace(std::move(graph), {}); }
+
+std::vector<ValueId> updated_primals(const Graph& forward) {
+  std::vector<ValueId> primals;
+  for (const Output& output : forward.outputs) {
+    if (output.kind != OutputKind::mutated_input || !output.update) continue;
+    primals.push_back(forward.inputs[output.index].value);
+  }
+  return primals;
+}
 
 }  // namespace antegrad

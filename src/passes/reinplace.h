@@ -30,4 +30,8 @@ namespace antegrad {
 Graph reinplace(Graph graph, const std::vector<ValueId>& donated);
 Graph reinplace(Graph graph);
 
+/// What a forward may write over: its primals whose new values may lie where the old ones were
+/// (Output::update).
+std::vector<ValueId> updated_primals(const Graph& forward);
+
 }  // namespace antegrad

@@ -127,6 +127,30 @@ void CompiledNode::release() {
   freed_ = true;
 }
 
+// Kept by this node alone.
+bool CompiledNode::is_intermediate(size_t slot) const {
+  const auto& of_plan = executable_->plan().saved[slot];
+  return of_plan.form == SavedSlot::Form::raw && of_plan.shares < 0 && !kept_[slot].packed;
+}
+
+void CompiledNode::give_up_intermediates() {
+  if (gave_up_ || freed_ || !executable_->plan().resizes.empty()) return;
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    if (is_intermediate(i)) kept_[i].raw.reset();
+  }
+  gave_up_ = true;
+}
+
+void CompiledNode::compute_again() {
+  if (!gave_up_ || freed_) return;
+  const GeneratorsOfCall generators(*inputs_, executable_->generators());
+  const auto outputs = executable_->outputs_again(inputs_->primals(getptr()));
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    if (is_intermediate(i)) kept_[i].raw = outputs[executable_->plan().saved[i].index];
+  }
+  gave_up_ = false;
+}
+
 void CompiledNode::check_shared_versions() const {
   for (const auto& kept : kept_) {
     if (!kept.shared || kept.shared->current_version() == kept.version) continue;
@@ -162,6 +186,7 @@ bool CompiledNode::show(std::string& key, std::vector<at::Tensor>& saved) {
     if (kept.packed) return false;
   }
   check_shared_versions();
+  compute_again();
   const auto* address = executable_.get();  // which the formula keeps alive
   key.append(reinterpret_cast<const char*>(&address), sizeof(address));
   for (const auto& kept : kept_) {
@@ -267,6 +292,7 @@ variable_list CompiledNode::without_history(variable_list&& tangents, std::vecto
   }
   const auto program = executable_->backwards().get(key);
   if (freed_ && program->reads_saved()) refuse_freed();
+  compute_again();
   auto inputs = gather(*program, tangents);
   // From here on only the program holds them, so that each is freed at its last use.
   if (releases) release();

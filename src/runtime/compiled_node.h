@@ -27,7 +27,8 @@ namespace antegrad::runtime {
 /// and gradients from them, and whose own node gives the derivatives. That node then takes the
 /// place of this one, so that what arrives for results and for their gradients is added where eager
 /// adds it. It leads to the inputs of the call alone: a TangentNode leads to the tangents, whose
-/// history may lead here.
+/// history may lead here. The intermediates of the call, which nobody will read then, are freed
+/// before that program runs; if the pass fails, they are computed again when they are read.
 class CompiledNode final : public torch_compat::FormulaNode {
  public:
   CompiledNode(std::shared_ptr<const Executable> executable,
@@ -76,6 +77,9 @@ class CompiledNode final : public torch_compat::FormulaNode {
   torch::autograd::variable_list without_history(torch::autograd::variable_list&& tangents,
                                                  std::vector<bool> wanted, bool releases);
   void release();
+  bool is_intermediate(size_t slot) const;
+  void give_up_intermediates();
+  void compute_again();
 
   // in derivative_pass.cpp
   torch::autograd::variable_list with_history(torch::autograd::variable_list&& tangents,
@@ -92,6 +96,7 @@ class CompiledNode final : public torch_compat::FormulaNode {
   std::vector<Kept> kept_;
   std::optional<CallInputs> inputs_;
   bool freed_ = false;
+  bool gave_up_ = false;        // what compute_again() brings back
   bool is_replaced_ = false;    // each tangent goes on to the node that took its place
   bool gives_outside_ = false;  // to a TangentNode, also when it is replaced
   std::vector<Place> places_;   // by tangent, where it is not this node

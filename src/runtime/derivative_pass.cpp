@@ -118,6 +118,7 @@ variable_list CompiledNode::with_history(variable_list&& tangents, std::vector<b
   const auto program = derivatives.get({executable_->plan(), executable_->tangents(), tangents,
                                         std::move(wanted), torch_compat::Autocast::now()});
   const auto arguments = arguments_of(*program, tangents);
+  if (program->replaces && replaces && !gives_outside_) give_up_intermediates();
   auto [results, node] = [&] {
     const GeneratorsOfCall generators(*inputs_, executable_->generators());
     try {

@@ -94,9 +94,14 @@ class Executable : public std::enable_shared_from_this<Executable> {
                            const std::shared_ptr<const detail::HookPair>& hooks = nullptr,
                            std::shared_ptr<StoppedCall> stopped = nullptr) const;
 
-  /// The forward alone, of a plan that saves and writes nothing. Takes no part in autograd. A
-  /// primal without other owners dies at its last use. Throws what kernels throw.
+  /// The forward alone, of a plan that saves nothing and writes data alone. Takes no part in
+  /// autograd. A primal without other owners dies at its last use. Throws what kernels throw: of
+  /// primals that it may write over (Output::update), some may have their new values then.
   std::vector<at::Tensor> run_alone(std::vector<at::Tensor> primals) const;
+
+  /// What the forward program of a call computes, again, from the inputs as they were. Throws
+  /// BackwardError if data answer otherwise.
+  std::vector<at::Tensor> outputs_again(const std::vector<at::Tensor>& primals) const;
 
   /// A whole step: the forward, the backward from tangents of ones, and the new values that it
   /// computes of inputs, which are written into them (CallPlan::updates). Nothing takes part in

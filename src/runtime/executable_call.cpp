@@ -316,12 +316,23 @@ Executable::Connected Executable::connected_call(
   return {std::move(handed), std::move(region)};
 }
 
+std::vector<at::Tensor> Executable::outputs_again(const std::vector<at::Tensor>& primals) const {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  try {
+    return run_forward(primals, nullptr);
+  } catch (const OtherAnswer& /*other*/) {
+    throw BackwardError(
+        ErrorText{"data that answer as in the call, for saved tensors that a pass "
+                  "with create_graph freed before it failed",
+                  "other answers", "call it again"});
+  }
+}
+
 std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) const {
   const ForwardRange range(name_);
   AG_CHECK(std::cmp_equal(primals.size(), plan_.primals), "number of primals");
-  AG_CHECK(
-      plan_.mutations.empty() && plan_.resizes.empty() && plan_.saved.empty() && questions_.empty(),
-      "a forward without writes");
+  AG_CHECK(plan_.resizes.empty() && plan_.saved.empty() && questions_.empty(),
+           "a forward that saves nothing");
   const GeneratorStates before(generators_);
   const KeepsMemory keeps(kept_memory_);
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
@@ -329,6 +340,10 @@ std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) c
   std::vector<at::Tensor> shown(primals.size());
   for (const auto& handed : plan_.handed_out) {
     if (handed.alias.of_input()) shown[handed.alias.index] = primals[handed.alias.index];
+  }
+  for (const auto& mutation : plan_.mutations) {
+    AG_CHECK(!mutation.metadata && !mutation.history && !mutation.staged, "writes of data alone");
+    shown[mutation.primal] = primals[mutation.primal];
   }
   primals.resize(forward_.input_count());  // tokens
   std::vector<at::Tensor> outputs;
@@ -338,6 +353,14 @@ std::vector<at::Tensor> Executable::run_alone(std::vector<at::Tensor> primals) c
     before.restore();
     throw;
   }
+  std::vector<at::Tensor> targets, values;
+  for (const auto& mutation : plan_.mutations) {
+    if (outputs[mutation.output].is_alias_of(shown[mutation.primal])) continue;
+    targets.push_back(shown[mutation.primal]);
+    values.push_back(std::move(outputs[mutation.output]));
+  }
+  copy_together(targets, values);
+  for (const auto& bumps : plan_.version_bumps) bump_version(shown[bumps.primal], bumps.count);
   auto handed = make_memory(outputs, shown);
   make_views(shown, handed);
   handed.resize(plan_.results);

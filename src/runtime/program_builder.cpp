@@ -5,6 +5,7 @@
 
 #include "graph/analysis.h"
 #include "graph/generated_node.h"
+#include "ops/number_arguments.h"
 #include "runtime/generator_states.h"
 #include "runtime/program.h"
 
@@ -165,7 +166,7 @@ class ProgramBuilder {
     };
     for (size_t i = 0; i < node.args.size(); ++i) {
       const auto& arg = node.args[i];
-      if (arg.is<attr::Input>() && kinds[i] == ops::ArgKind::scalar) {
+      if (arg.is<attr::Input>() && ops::may_be_number(*instruction.entry, i)) {
         arguments.push_back({Program::Origin::number, register_of(node.inputs[next++])});
       } else if (arg.is<attr::Input>()) {
         if (instruction.entry->is_twin && i < kMaskBits && own_[node.inputs[next]] &&

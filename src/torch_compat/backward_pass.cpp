@@ -1,5 +1,6 @@
 #include "torch_compat/backward_pass.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
@@ -7,6 +8,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 
@@ -118,37 +120,54 @@ class Order {
   std::vector<int32_t> order_;
 };
 
-// Why a node cannot run on this thread as it is; empty if it can. The engine runs nodes of a GPU on
-// a thread of their own, in the stream of their forward.
-std::string why_not_here(Node& node) {
-  for (size_t i = 0; i < node.num_inputs(); ++i) {
-    const c10::Device device = node.input_metadata(i).device();
-    if (device.is_cpu()) continue;
-    if (!device.is_cuda()) return "a device other than the CPU and CUDA's";
-    const c10::impl::VirtualGuardImpl guard(device.type());
-    if (guard.getDevice() != device) return "several devices";
-    const auto stream = node.stream();
-    if (stream && *stream != guard.getStream(device)) return "several streams";
+// Where a pass runs besides the CPU. The engine runs nodes of a GPU on a thread of their own, in
+// the stream of their forward, and lets streams wait for each other where gradients go from one to
+// the next. That is needless if all are in one stream of one GPU, that which is current there.
+class Whereabouts {
+ public:
+  explicit Whereabouts(const std::vector<PassNode>& nodes) {
+    for (const auto& of_pass : nodes) visit(*of_pass.node);
   }
-  return "";
-}
+  /// Why it cannot run on this thread; empty if it can.
+  const std::string& why_not_here() const { return reason_; }
+  /// None for the CPU alone.
+  std::optional<c10::Device> device() const { return device_; }
 
-std::string why_not_here(const std::vector<PassNode>& nodes) {
-  for (const auto& of_pass : nodes) {
-    if (auto reason = why_not_here(*of_pass.node); !reason.empty()) return reason;
+ private:
+  void visit(Node& node) {
+    for (size_t i = 0; i < node.num_inputs() && reason_.empty(); ++i) {
+      const c10::Device device = node.input_metadata(i).device();
+      if (device.is_cpu()) continue;
+      if (!device.is_cuda()) {
+        reason_ = "a device other than the CPU and CUDA's";
+      } else if (device_.value_or(device) != device) {
+        reason_ = "several devices";
+      } else if (!is_current(node.stream(), device)) {
+        reason_ = "several streams, or one that is not current";
+      }
+      device_ = device;
+    }
   }
-  return "";
-}
+  static bool is_current(const std::optional<c10::Stream>& stream, c10::Device device) {
+    return !stream || *stream == c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  }
+
+  std::string reason_;
+  std::optional<c10::Device> device_;
+};
 
 // Stands in the engine for all nodes of a pass.
 class WholePass final : public Node {
  public:
-  WholePass(GraphTask& task, std::vector<PassNode> nodes, variable_list tangents, RunPass run)
+  WholePass(GraphTask& task, std::vector<PassNode> nodes, variable_list tangents, RunPass run,
+            std::optional<c10::Device> device)
       : Node(/*sequence_nr=*/UINT64_MAX),
         pass_{task, std::move(nodes), std::move(tangents)},
-        run_(run) {}
+        run_(run),
+        device_(device) {}
 
   variable_list apply(variable_list&& /*inputs*/) override {
+    const c10::OptionalDeviceGuard guard(device_);
     run_(pass_);
     pass_.nodes.clear();
     return {};
@@ -158,6 +177,7 @@ class WholePass final : public Node {
  private:
   BackwardPass pass_;
   RunPass run_;
+  std::optional<c10::Device> device_;
 };
 
 // The engine that was there: Python's, where libtorch_python is loaded. It runs what is left to
@@ -189,12 +209,13 @@ class OurEngine final : public torch::autograd::Engine {
       return before->execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
     auto nodes = Order(*task, root).take();
-    if (const auto reason = why_not_here(nodes); !reason.empty()) {
+    const Whereabouts whereabouts(nodes);
+    if (const auto& reason = whereabouts.why_not_here(); !reason.empty()) {
       note_left_pass(reason);
       return before->execute_with_graph_task(task, std::move(root), std::move(tangents));
     }
-    auto [node, pass] =
-        make_node<WholePass>(*task, std::move(nodes), std::move(tangents.buffer), run);
+    auto [node, pass] = make_node<WholePass>(*task, std::move(nodes), std::move(tangents.buffer),
+                                             run, whereabouts.device());
     if (!task->exec_info_.empty()) task->exec_info_[pass].needed_ = true;
     return Engine::execute_with_graph_task(task, std::move(node), InputBuffer(0));
   }

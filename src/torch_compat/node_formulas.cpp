@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty_strided.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/dynamo/compiled_autograd.h>
@@ -22,7 +21,6 @@ namespace antegrad::torch_compat {
 namespace {
 
 namespace dynamo = torch::dynamo::autograd;
-using torch::autograd::AccumulateGrad;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
@@ -143,12 +141,14 @@ NodeClass class_of(const Node& node) {
   thread_local std::unordered_map<const std::type_info*, NodeClass> known;
   const auto [at, is_new] = known.try_emplace(&typeid(node));
   if (is_new) {
-    const bool accumulates = dynamic_cast<const AccumulateGrad*>(&node) != nullptr;
     const bool is_ours = dynamic_cast<const FormulaNode*>(&node) != nullptr;
-    at->second = {accumulates || is_ours || shows_nothing(node), is_ours, accumulates};
+    const bool adds = accumulates(node);
+    at->second = {adds || is_ours || shows_nothing(node), is_ours, adds};
   }
   return at->second;
 }
+
+bool is_number(const c10::IValue& argument) { return argument.isDouble() || argument.isInt(); }
 
 template <class T>
 void append(std::string& key, const T& value) {
@@ -168,6 +168,7 @@ VisitedNodes::VisitedNodes(const BackwardPass& pass)
     : pass_(pass), visit_(std::make_unique<Visit>()) {
   visit_->shows.reserve(pass.nodes.size());
   for (size_t i = 0; i < pass.nodes.size(); ++i) visit(static_cast<int32_t>(i));
+  sizes_in_key_ = key_.size();
   for (const auto& size : visit_->call.all_size_inputs) append(key_, size.value);
   append(key_, saved().size());
 }
@@ -199,9 +200,13 @@ void VisitedNodes::visit(int32_t place) {
     append(key_, of_pass.next[i]);
     if (of_pass.next[i] >= 0) append(key_, node.next_edge(i).input_nr);
   }
-  if (node_class.accumulates) append(key_, leaf_of(node).grad().defined());
+  if (node_class.accumulates) {
+    append(key_, leaf_of(node).grad().defined());
+    append(key_, adds_in_place(node));
+  }
   bool shows = of_pass.runs && !node_class.shows_nothing;
   const auto start = key_.size();
+  const auto first_size = visit_->call.all_size_inputs.size();
   if (shows) {
     auto& call = visit_->call;
     const auto known = call.sv_to_hooks.size();
@@ -234,6 +239,7 @@ void VisitedNodes::visit(int32_t place) {
     }
   }
   in_key_.emplace_back(start, key_.size());
+  sizes_of_.emplace_back(first_size, visit_->call.all_size_inputs.size());
   append(key_, shows);
   visit_->shows.push_back(shows);
 }
@@ -296,7 +302,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   auto formula = std::make_unique<NodeFormula>();
   Places places;  // of the stand-ins in its arguments, which keep them alive
   for (const auto& argument : note.arguments) {
-    if (argument.isDouble()) formula->numbers.push_back(argument.toDouble());
+    if (is_number(argument)) formula->numbers.push_back(argument.toScalar());
     with_tensors(argument, [&](const at::Tensor& tensor) {
       const auto found = visit_->places.find(tensor.unsafeGetTensorImpl());
       if (found != visit_->places.end() && places.insert(*found).second) {
@@ -311,7 +317,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
     std::vector<c10::IValue> arguments;
     size_t number = 0;  // how many there were
     for (const auto& argument : note.arguments) {
-      if (argument.isDouble() && number++ < numbers.size() && numbers[number - 1]) {
+      if (is_number(argument) && number++ < numbers.size() && numbers[number - 1]) {
         arguments.emplace_back(*numbers[number - 1]);
         continue;
       }
@@ -325,13 +331,7 @@ std::unique_ptr<NodeFormula> VisitedNodes::formula(int32_t place) {
   return formula;
 }
 
-bool accumulates(const Node& node) { return class_of(node).accumulates; }
-
 bool is_region(const Node& node) { return class_of(node).is_ours; }
-
-const at::Tensor& leaf_of(const Node& node) {
-  return static_cast<const AccumulateGrad&>(node).variable;
-}
 
 bool has_hooks_before(Node& node) {
   return !node.tensor_pre_hooks().empty() || !node.retains_grad_hooks().empty() ||

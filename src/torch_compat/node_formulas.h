@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "torch_compat/backward_pass.h"
+#include "torch_compat/leaf_gradients.h"
 
 namespace antegrad::torch_compat {
 
@@ -33,7 +34,8 @@ using OtherNumbers = std::vector<std::optional<at::Scalar>>;
 /// holds.
 struct NodeFormula {
   std::vector<int32_t> reads;
-  std::vector<double> numbers;  ///< that the node holds, in the order of the formula's arguments
+  /// That the node holds, in the order of the formula's arguments: each a double or an int64.
+  std::vector<at::Scalar> numbers;
   std::function<torch::autograd::variable_list(const torch::autograd::variable_list& gradients,
                                                const std::vector<at::Tensor>& saved,
                                                const OtherNumbers& numbers)>
@@ -54,6 +56,11 @@ class VisitedNodes {
   const std::string& key() const { return key_; }
   /// Where in the key the node at this place says what it holds besides tensors: begin and end.
   std::pair<size_t, size_t> in_key(int32_t place) const { return in_key_[place]; }
+  /// And its sizes, with indices that may be symbolic: an int64 each.
+  std::pair<size_t, size_t> in_sizes(int32_t place) const {
+    const auto& [first, behind] = sizes_of_[place];
+    return {sizes_in_key_ + first * sizeof(int64_t), sizes_in_key_ + behind * sizeof(int64_t)};
+  }
   /// Saved by nodes with formulas, each once.
   std::vector<at::Tensor>& saved();
   /// By saved tensor: the version of its data now.
@@ -71,13 +78,11 @@ class VisitedNodes {
   const BackwardPass& pass_;
   std::unique_ptr<Visit> visit_;
   std::string key_;
-  std::vector<std::pair<size_t, size_t>> in_key_;  // by place
+  std::vector<std::pair<size_t, size_t>> in_key_;    // by place
+  std::vector<std::pair<size_t, size_t>> sizes_of_;  // by place, among all sizes
+  size_t sizes_in_key_ = 0;                          // where these begin
 };
 
-/// Whether the node adds gradients to the `.grad` of a leaf.
-bool accumulates(const torch::autograd::Node& node);
-/// The leaf of such a node.
-const at::Tensor& leaf_of(const torch::autograd::Node& node);
 /// Whether the node is that of a compiled region.
 bool is_region(const torch::autograd::Node& node);
 /// Whether functions of users run before the node: hooks on tensors, and on the node.

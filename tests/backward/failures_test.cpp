@@ -5,6 +5,8 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -62,6 +64,37 @@ at::Tensor loss_of(const List& p) {
   return h.square().mean() * 3.0;
 }
 
+/// Counts as a moment before each node, and `behind` each.
+struct Before final : torch::autograd::FunctionPreHook {
+  variable_list operator()(const variable_list& gradients) override {
+    moments.pass();
+    return gradients;
+  }
+};
+struct Behind final : torch::autograd::FunctionPostHook {
+  variable_list operator()(const variable_list& made, const variable_list& /*arrived*/) override {
+    moments.pass();
+    return made;
+  }
+};
+
+/// loss_of() with hooks on every node of the graph. Returns how many nodes there are.
+int64_t add_hooks_everywhere(const at::Tensor& loss, bool behind) {
+  std::set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open{loss.grad_fn().get()};
+  while (!open.empty()) {
+    auto* node = open.back();
+    open.pop_back();
+    if (!seen.insert(node).second) continue;
+    node->add_pre_hook(std::make_unique<Before>());
+    if (behind) node->add_post_hook(std::make_unique<Behind>());
+    for (const auto& edge : node->next_edges()) {
+      if (edge.is_valid()) open.push_back(edge.function.get());
+    }
+  }
+  return static_cast<int64_t>(seen.size());
+}
+
 List take_gradients(const List& leaves) {
   List found;
   for (const auto& leaf : leaves) {
@@ -100,6 +133,44 @@ bool expect_usable(const List& leaves, const List& expected, bool keep,
     take_gradients(leaves);
   }
   return failed;
+}
+
+/// What a pass leaves that fails at this moment: gradients, with `there` before it.
+List gradients_after(const List& leaves, bool there, bool behind, int64_t moment) {
+  if (there) {
+    for (const auto& leaf : leaves) leaf.mutable_grad() = at::ones_like(leaf);
+  }
+  const auto loss = loss_of(leaves);
+  add_hooks_everywhere(loss, behind);
+  moments = {moment};
+  EXPECT_THROW(loss.backward(), std::runtime_error) << moment;
+  moments = {};
+  return take_gradients(leaves);
+}
+
+// Also with sums of gradients that are there.
+TEST(FailingPasses, LeaveWhatTheEngineLeavesAtEveryNodeAndHook) {
+  const auto p = leaves();
+  for (const bool behind : {false, true}) {
+    const auto loss = loss_of(p);
+    const auto nodes = add_hooks_everywhere(loss, behind);
+    constexpr int64_t kOwnMoments = 3;
+    const auto count = nodes * (behind ? 2 : 1) + kOwnMoments;
+    for (const bool there : {false, true}) {
+      CompiledBackward scope(exact_backward());
+      for (int64_t moment = 0; moment < count; ++moment) {
+        SCOPED_TRACE(c10::str("behind ", behind, ", gradients ", there, ", moment ", moment));
+        const auto expected = [&] {
+          const EagerBackward eager;
+          return gradients_after(p, there, behind, moment);
+        }();
+        const auto found = gradients_after(p, there, behind, moment);
+        for (size_t i = 0; i < p.size(); ++i) {
+          EXPECT_TRUE(same_numbers(found[i], expected[i])) << i;
+        }
+      }
+    }
+  }
 }
 
 class FailingPass : public ::testing::TestWithParam<bool> {};

@@ -124,6 +124,41 @@ TEST(CompiledBackwardHooks, NewOnesEachStepNeedNoNewProgram) {
   EXPECT_EQ(scope.report().captures, 2);
 }
 
+// New hooks, another scale and other packed data in each step.
+TEST(CompiledBackwardHooks, HundredStepsInWhichAllChangesAreTheProgramsOfTheFirstTwo) {
+  const auto run = [](Notes& notes, const std::function<void(int)>& behind) {
+    at::manual_seed(0);
+    const List p{leaf({8, 8}), leaf({8})};
+    for (int step = 0; step < 100; ++step) {
+      at::Tensor h;
+      {
+        const double factor = 1 + step % 7;  // packed data are others, and what they unpack to
+        SavedTensorHooks hooks([factor](const at::Tensor& saved) { return List{saved / factor}; },
+                               [factor](const List& packed) { return packed[0] * factor; });
+        h = p[0].sin() * p[1];
+      }
+      h.register_hook([step](const at::Tensor& g) { return g * (step + 2); });
+      auto loss = (h.tanh() * p[0]).sum() * (0.5 + step / 3.0);
+      loss.register_hook([&notes](const at::Tensor& g) { notes.add("hook", g); });
+      loss.backward();
+      notes.add_gradients(p);
+      behind(step);
+    }
+  };
+  Notes expected, found;
+  run(expected, [](int) {});
+  CompiledBackward scope(exact_backward());
+  int64_t captures_of_two = 0;
+  run(found, [&](int step) {
+    if (step == 1) captures_of_two = scope.report().captures;
+  });
+  expect_same_notes(found, expected);
+  const auto report = scope.report();
+  EXPECT_EQ(report.captures, captures_of_two) << report;
+  EXPECT_LE(report.graphs, 2) << report;
+  EXPECT_TRUE(report.eager_reasons.empty()) << report;
+}
+
 TEST(CompiledBackwardHooks, AnOptimizerMayStepInside) {
   expect_as_libtorch([](Notes& notes) {
     const List leaves{leaf({8, 8}), leaf({8, 8})};

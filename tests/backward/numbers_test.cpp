@@ -3,7 +3,9 @@
 
 #include <antegrad/antegrad.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -131,6 +133,112 @@ TEST(BackwardNumbers, WithHooksAndGradientsThatAreKept) {
   EXPECT_EQ(report.graphs, 2) << report;
 }
 
+// ---- integers
+
+using IntegerLoss = std::function<at::Tensor(const List&, int64_t)>;
+
+BackwardReport expect_as_libtorch_for(const IntegerLoss& loss, int64_t from, int64_t to) {
+  std::vector<double> values;
+  for (int64_t i = from; i < to; ++i) values.push_back(static_cast<double>(i));
+  return expect_as_libtorch_for(
+      Loss([&](const List& p, double i) { return loss(p, static_cast<int64_t>(i)); }), values);
+}
+
+TEST(BackwardNumbers, IntegersOfEveryOperatorThatReadsOneAsANumber) {
+  const std::vector<std::pair<const char*, IntegerLoss>> losses = {
+      {"mul", [](const List& p, int64_t i) { return (layer(p) * i).sum(); }},
+      {"div", [](const List& p, int64_t i) { return (layer(p) / i).sum(); }},
+      {"add", [](const List& p, int64_t i) { return at::add(layer(p), p[2], i).square().sum(); }},
+      {"rsub", [](const List& p, int64_t i) { return (i - layer(p)).square().sum(); }},
+  };
+  for (const auto& [name, loss] : losses) {
+    SCOPED_TRACE(name);
+    const auto report = expect_as_libtorch_for(loss, 2, 20);
+    EXPECT_LE(report.captures, 2) << report;
+    EXPECT_TRUE(report.eager_reasons.empty()) << report;
+  }
+}
+
+// Parts of what the pass computes: the index says where the gradient belongs.
+TEST(BackwardNumbers, IndicesOfParts) {
+  const std::vector<std::pair<const char*, IntegerLoss>> losses = {
+      {"select", [](const List& p, int64_t i) { return layer(p).select(0, i).sin().sum(); }},
+      {"start", [](const List& p, int64_t i) { return layer(p).narrow(0, i, 4).sin().sum(); }},
+      {"both dimensions",
+       [](const List& p, int64_t i) {
+         return layer(p).narrow(0, i, 4).select(1, 7 - i % 8).sum();
+       }},
+  };
+  for (const auto& [name, loss] : losses) {
+    SCOPED_TRACE(name);
+    const auto report = expect_as_libtorch_for(loss, 0, 12);
+    EXPECT_EQ(report.passes, 12);
+    EXPECT_LE(report.captures, 3) << report;
+    EXPECT_TRUE(report.eager_reasons.empty()) << report;
+  }
+}
+
+TEST(BackwardNumbers, PartsOfLeavesAndBatchesOfADataSetLieElsewhereInEachPass) {
+  const auto data = at::randn({12, 4, 16});
+  const auto report = expect_as_libtorch_for(
+      [&](const List& p, int64_t i) {
+        return data[i].mm(p[0]).mul(p[0].narrow(0, i, 4)).tanh().sum();
+      },
+      0, 12);
+  EXPECT_LE(report.captures, 2) << report;
+  EXPECT_TRUE(report.eager_reasons.empty()) << report;
+}
+
+// A dimension decides, so each value has a program; there are few.
+TEST(BackwardNumbers, IntegersThatDecideAreConstants) {
+  const auto report = expect_as_libtorch_for(
+      [](const List& p, int64_t i) { return layer(p).cumsum(i % 2).sin().sum(); }, 0, 6);
+  EXPECT_LE(report.captures, 3) << report;
+  EXPECT_TRUE(report.eager_reasons.empty()) << report;
+}
+
+TEST(BackwardNumbers, ThatDecideAndDoNotComeBackGetNoMorePrograms) {
+  std::vector<double> values;
+  for (int i = 0; i < 40; ++i) values.push_back(1.5 + i / 16.0);
+  const auto report = expect_as_libtorch_for(
+      Loss([](const List& p, double s) { return layer(p).abs().pow(s).sum(); }), values);
+  EXPECT_LE(report.captures, 20) << report;
+  EXPECT_GT(report.eager_reasons.at("the last programs of a segment ran once each"), 0) << report;
+}
+
+TEST(BackwardNumbers, ReasonsNameThem) {
+  const auto has = [](const BackwardReport& report, const std::string& text) {
+    return std::ranges::any_of(report.recompiles, [&](const std::string& reason) {
+      return reason.find(text) != std::string::npos;
+    });
+  };
+  const auto integers = expect_as_libtorch_for(
+      [](const List& p, int64_t i) { return layer(p).select(0, i).sum(); }, 3, 6);
+  EXPECT_TRUE(has(integers, "(SelectBackward0) holds the number 4 instead of 3")) << integers;
+  const auto decide = expect_as_libtorch_for(
+      Loss([](const List& p, double s) { return layer(p).abs().pow(s).sum(); }), {1.5, 2.5, 3.5});
+  EXPECT_TRUE(has(decide, "holds the number 2.5 instead of 1.5")) << decide;
+  EXPECT_TRUE(has(decide, "is 3.5 instead of 2.5")) << decide;
+}
+
+struct Stepped : torch::autograd::Function<Stepped> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            int64_t step) {
+    context->saved_data["step"] = step;
+    return x * step;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {gradients[0] * context->saved_data["step"].toInt(), at::Tensor()};
+  }
+};
+
+TEST(BackwardNumbers, OfCustomFunctionsAreTheirs) {
+  const auto report = expect_as_libtorch_for(
+      [](const List& p, int64_t i) { return Stepped::apply(layer(p), i).sin().sum(); }, 1, 20);
+  EXPECT_EQ(report.graphs, 1) << report;
+}
+
 // Two equal numbers of one node cannot be told apart, so each value is a graph of its own.
 TEST(BackwardNumbers, AreNotGuessed) {
   const auto report = expect_as_libtorch_for(
@@ -152,8 +260,11 @@ std::string bytes(double number) {
 NumberedKey key_of(const std::vector<double>& numbers, const std::string& between = "-") {
   NumberedKey key;
   key.key = "before";
-  NumberedKey::OfNode node{.place = 3, .in_key = {key.key.size(), 0}, .numbers = numbers};
-  for (const double number : numbers) key.key += between + bytes(number);
+  NumberedKey::OfNode node{.place = 3, .in_key = {key.key.size(), 0}};
+  for (const double number : numbers) {
+    node.numbers.emplace_back(number);
+    key.key += between + bytes(number);
+  }
   node.in_key.second = key.key.size();
   key.key += "behind";
   key.nodes.push_back(node);
@@ -167,8 +278,8 @@ TEST(BackwardNumbers, AreFoundWhereBothKeysHaveThem) {
   ASSERT_EQ(changed->size(), 1U);
   EXPECT_EQ(changed->at(0).place, 3);
   EXPECT_EQ(changed->at(0).argument, 1);
-  EXPECT_EQ(backward::number_in(a.key, changed->at(0)), 2.5);
-  EXPECT_EQ(backward::number_in(b.key, changed->at(0)), 3.5);
+  EXPECT_EQ(std::get<double>(backward::number_in(a.key, changed->at(0))), 2.5);
+  EXPECT_EQ(std::get<double>(backward::number_in(b.key, changed->at(0))), 3.5);
   EXPECT_TRUE(backward::same_but_for(a.key, b.key, *changed));
   EXPECT_TRUE(backward::same_but_for(a.key, key_of({1.5, 7}).key, *changed));
   EXPECT_FALSE(backward::same_but_for(a.key, key_of({1, 2.5}).key, *changed));

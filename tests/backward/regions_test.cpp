@@ -212,6 +212,23 @@ TEST(CompiledBackwardRegions, AChangedOrFreedSavedTensorIsFoundBeforeAnythingRun
   EXPECT_EQ(hooks, 0);
 }
 
+// The programs of a region know where in its memory a tensor lies.
+TEST(CompiledBackwardRegions, ThatSavedAPartOfALargerMemory) {
+  expect_as_libtorch([](Notes& notes) {
+    auto step = compile([](const at::Tensor& part, const at::Tensor& x, const at::Tensor& y) {
+      part.mul_(-1);
+      return at::addcmul(x, part, y.to(part.scalar_type()), 0.5);
+    });
+    for (int row = 0; row < 3; ++row) {
+      const auto rows = at::randn({3, 3}, at::kDouble);
+      const auto x = at::randn({1, 3}), y = leaf({1, 3});
+      step(rows.narrow(0, row, 1), x, y).sum().backward();
+      notes.add_gradients({y});
+    }
+    EXPECT_EQ(step.report().eager_calls, 0);
+  });
+}
+
 TEST(CompiledBackwardRegions, AreFreedWithTheirGraph) {
   auto region = compile([](const at::Tensor& x) { return (x * x).exp(); }, options());
   const CompiledBackward scope(exact_backward());

@@ -40,6 +40,7 @@ class Notes {
   std::vector<std::pair<std::string, at::Tensor>> entries_;
 };
 
+using ListFunction = std::function<List(const List&)>;
 using Scenario = std::function<void(Notes&)>;
 
 inline void expect_same_notes(const Notes& found, const Notes& expected) {

@@ -53,6 +53,33 @@ TEST(Reinplace, DonatedInputsAreWrittenAtTheirLastUse) {
       "  %7: f32[4, 2] = aten::mul.Tensor(%5, %6)\noutputs\n  %5 result\n  %7 result\n");
 }
 
+// A sum that replaces an input may lie in its memory, and nothing else may stay there.
+TEST(Reinplace, InputsWithUpdatesGetTheirNewValuesInPlace) {
+  const std::string inputs = R"(inputs
+  %0: f32[4] primal argument 0 mutates_data
+  %1: f32[4] primal argument 1
+nodes
+)";
+  const auto in_place = [&](const std::string& nodes) {
+    auto graph = graph_of(inputs + nodes);
+    const auto updated = updated_primals(graph);
+    return reinplace(std::move(graph), updated);
+  };
+  expect_same(in_place("  %2: f32[4] = aten::sin.default(%1)\n"
+                       "  %3: f32[4] = aten::add.Tensor(%0, %2, 1)\n"
+                       "outputs\n  %3 mutated 0 update\n"),
+              graph_of(inputs + "  %2: f32[4] = aten::sin.default(%1)\n"
+                                "  %3: f32[4] &0 = aten::add_.Tensor(%0, %2, 1)\n"
+                                "outputs\n  %3 mutated 0 update\n"));
+  for (const auto* stays : {"  %2: f32[4] = aten::neg.default(%0)\n"
+                            "  %3: f32[4] = aten::sin.default(%1)\n"
+                            "outputs\n  %2 result\n  %3 mutated 0 update\n",
+                            "  %3: f32[4] = aten::neg.default(%0)\n"
+                            "outputs\n  %3 mutated 0\n"}) {
+    expect_same(in_place(stays), graph_of(inputs + stays));
+  }
+}
+
 TEST(Reinplace, WhatIsReadLaterOrLeavesTheGraphIsNotWritten) {
   expect_unchanged(reinplace,
                    "  %5: f32[4, 2] = aten::sigmoid.default(%0)\n"
