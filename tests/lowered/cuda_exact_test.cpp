@@ -6,6 +6,8 @@
 #include <torch/cuda.h>
 #include <torch/optim.h>
 
+#include <algorithm>
+#include <cctype>
 #include <functional>
 #include <string>
 #include <vector>
@@ -185,31 +187,45 @@ class Comparison {
   int64_t differing_ = 0;
 };
 
-TEST_F(ExactOnGpu, UnaryOperatorsOverAllFloats) {
-  constexpr int64_t kAtOnce = int64_t{1} << 27;
-  for (const auto& op : unary()) {
-    Comparison comparison(op);
-    for (int64_t begin = -(int64_t{1} << 31); begin < int64_t{1} << 31; begin += kAtOnce) {
-      const auto bits = at::arange(begin, begin + kAtOnce, at::device(at::kCUDA).dtype(at::kInt));
-      comparison.add({bits.view(at::kFloat)});
-    }
-    comparison.expect_none(at::kFloat);
-  }
+// Tests have the names of operators.
+template <class List>
+auto names_of(const List& operators) {
+  return [&operators](const ::testing::TestParamInfo<size_t>& info) {
+    std::string name = operators[info.param].name;
+    std::ranges::replace_if(
+        name, [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+    return name;
+  };
 }
 
-TEST_F(ExactOnGpu, UnaryOperatorsOverAllHalves) {
+class UnaryOnGpu : public ExactOnGpu, public ::testing::WithParamInterface<size_t> {};
+
+TEST_P(UnaryOnGpu, OverAllFloats) {
+  constexpr int64_t kAtOnce = int64_t{1} << 27;
+  Comparison comparison(unary()[GetParam()]);
+  for (int64_t begin = -(int64_t{1} << 31); begin < int64_t{1} << 31; begin += kAtOnce) {
+    const auto bits = at::arange(begin, begin + kAtOnce, at::device(at::kCUDA).dtype(at::kInt));
+    comparison.add({bits.view(at::kFloat)});
+  }
+  comparison.expect_none(at::kFloat);
+}
+
+TEST_P(UnaryOnGpu, OverAllHalves) {
   const auto bits = at::arange(-(1 << 15), 1 << 15, at::device(at::kCUDA)).to(at::kShort);
   for (const auto type : {at::kBFloat16, at::kHalf}) {
-    for (const auto& op : unary()) {
-      Comparison comparison(op);
-      comparison.add({bits.view(type)});
-      comparison.expect_none(type);
-    }
+    Comparison comparison(unary()[GetParam()]);
+    comparison.add({bits.view(type)});
+    comparison.expect_none(type);
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Operators, UnaryOnGpu, ::testing::Range<size_t>(0, unary().size()),
+                         names_of(unary()));
+
+class SeveralOnGpu : public ExactOnGpu, public ::testing::WithParamInterface<size_t> {};
+
 // Any bits, and numbers as they occur in networks.
-TEST_F(ExactOnGpu, OperatorsOfSeveralOperands) {
+TEST_P(SeveralOnGpu, OverRandomNumbers) {
   constexpr int64_t kCount = 1 << 24;
   at::manual_seed(0);
   const auto any = [](at::ScalarType type) {
@@ -220,20 +236,22 @@ TEST_F(ExactOnGpu, OperatorsOfSeveralOperands) {
   const auto usual = [](at::ScalarType type) {
     return at::randn({kCount}, at::device(at::kCUDA)).to(type);
   };
+  const auto& op = of_several()[GetParam()];
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf, at::kDouble}) {
-    const bool single = type == at::kFloat || type == at::kDouble;
-    for (const auto& op : of_several()) {
-      Comparison comparison(op);
-      for (int round = 0; round < 4; ++round) {
-        comparison.add({any(type), any(type), any(type)});
-        comparison.add({usual(type), usual(type), usual(type)});
-      }
-      const std::string name = op.name;
-      const bool loss = name.starts_with("smooth_l1") || name.starts_with("huber");
-      comparison.expect_none(type, !single && loss);
+    Comparison comparison(op);
+    for (int round = 0; round < 4; ++round) {
+      comparison.add({any(type), any(type), any(type)});
+      comparison.add({usual(type), usual(type), usual(type)});
     }
+    const std::string name = op.name;
+    const bool single = type == at::kFloat || type == at::kDouble;
+    const bool loss = name.starts_with("smooth_l1") || name.starts_with("huber");
+    comparison.expect_none(type, !single && loss);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Operators, SeveralOnGpu, ::testing::Range<size_t>(0, of_several().size()),
+                         names_of(of_several()));
 
 // The gradient of cross entropy in one kernel.
 TEST_F(ExactOnGpu, GradientsOfClasses) {
