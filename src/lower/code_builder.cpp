@@ -202,7 +202,7 @@ Id CodeBuilder::library(std::string_view name, std::vector<Id> operands, const S
     function.lanes = vector_bytes(site) / (single ? 4 : 8);
     function.symbol = sleef_symbol(*row, type, function.lanes);
   } else {
-    const bool near = row->name == "exp" && may_be_near(site);
+    const bool near = row->name == "exp" && single && may_be_near(site);
     function.symbol = fmt::format("{}{}{}", near ? "near_" : "", row->name, single ? "f" : "");
   }
   function.name = function.symbol;
@@ -358,7 +358,8 @@ Id CodeBuilder::formula(const Formula& formula, const Site& site) {
       case Term::Kind::number: ids.push_back(site.numbers[term.index]); break;
       case Term::Kind::constant: ids.push_back(constant(type, term.constant)); break;
       case Term::Kind::operation:
-        ids.push_back(term.op == Op::div && may_be_near(site)
+        ids.push_back(term.op == Op::div && type == DType::f32 && may_be_near(site) &&
+                              type_of(operands[0]) == type && type_of(operands[1]) == type
                           ? call(kNearQuotient, std::move(operands))
                           : operation(term.op, std::move(operands)));
         break;

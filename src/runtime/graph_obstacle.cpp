@@ -11,8 +11,15 @@ namespace antegrad::runtime {
 namespace {
 
 // Operators of our own whose kernels only start other kernels.
-constexpr std::string_view kOnDevice[] = {"antegrad::restride", "antegrad::as_strided_scatter",
-                                          "antegrad::_cudnn_rnn", "antegrad::_cudnn_rnn_backward"};
+constexpr std::string_view kOnDevice[] = {"antegrad::restride",
+                                          "antegrad::as_strided_scatter",
+                                          "antegrad::biased_product",
+                                          "antegrad::cross_entropy",
+                                          "antegrad::cross_entropy_backward",
+                                          "antegrad::cross_entropy_of_rows",
+                                          "antegrad::cross_entropy_rows",
+                                          "antegrad::_cudnn_rnn",
+                                          "antegrad::_cudnn_rnn_backward"};
 
 // By base name; views replay with these where an argument was a part of something larger.
 constexpr std::string_view kByPlace[] = {"as_strided", "_reshape_alias"};
