@@ -126,8 +126,8 @@ void make_numbers_positive(std::vector<at::Tensor>& inputs) {
   }
 }
 
-// Results of several rounds. Those of few elements are judged together: of some of them it is chance
-// whose error is larger.
+// Results of several rounds. Those of few elements are judged together: of some of them it is
+// chance whose error is larger.
 class Rounds {
  public:
   void add(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& expected,

@@ -43,8 +43,8 @@ std::optional<Dimensions<kRank>> dimensions_of(const Graph& graph, ValueId id) {
   return found;
 }
 
-/// These nodes alone, and a call of `name` in their place that reads `operands`, and whose arguments
-/// are missing.
+/// These nodes alone, and a call of `name` in their place that reads `operands`, and whose
+/// arguments are missing.
 OtherCall instead_of(const Graph& graph, std::vector<int32_t> nodes,
                      const std::vector<ValueId>& operands, std::string_view name) {
   const Node& last = graph.nodes[nodes.back()];

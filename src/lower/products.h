@@ -28,8 +28,8 @@ struct OtherCall {
   std::optional<Graph> likely_inputs = {};
 };
 
-/// Other ways for the node at `position`, perhaps with nodes before it. The first is to be preferred.
-/// On GPUs:
+/// Other ways for the node at `position`, perhaps with nodes before it. The first is to be
+/// preferred. On GPUs:
 ///  - a product of two matrices to which a bias is added for each column, in one call.
 /// On the CPU, for float32:
 ///  - a product of two matrices, with or without a bias for each column, by oneDNN, unless it is

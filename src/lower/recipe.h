@@ -2,8 +2,8 @@
 
 /// \file
 /// Recipes of operators as a table: what ATen's CPU kernels compute, with every rounding
-/// (docs/exact-kernels.md). Read once from src/lower/recipes/pointwise.txt and rows.txt, and what its
-/// kernels for GPUs compute from cuda.txt.
+/// (docs/exact-kernels.md). Read once from src/lower/recipes/pointwise.txt and rows.txt, and what
+/// its kernels for GPUs compute from cuda.txt.
 
 #include <cstdint>
 #include <optional>
@@ -116,8 +116,8 @@ struct Recipe {
 /// The recipes in a text of that language. Throws GraphError that names the line.
 std::vector<Recipe> parse_recipes(std::string_view text, const std::string& origin);
 
-/// What ATen's kernels for GPUs compute: rows that the recipes of the same names have, too, if there
-/// are any.
+/// What ATen's kernels for GPUs compute: rows that the recipes of the same names have, too, if
+/// there are any.
 const std::vector<Recipe>& cuda_recipes();
 const std::vector<Recipe>& pointwise_recipes();
 /// Those whose last operand is a number of the call, a tensor of one element.

@@ -221,6 +221,7 @@ std::vector<at::Tensor> Program::into_registers(std::vector<at::Tensor> inputs) 
     const auto reg = code_->inputs[i];
     if (reg >= 0) registers[reg] = std::move(inputs[i]);
   }
+  inputs.clear();  // a parameter lives as long as the caller's expression
   return registers;
 }
 
