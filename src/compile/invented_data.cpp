@@ -53,8 +53,8 @@ at::Tensor repeated(const at::Tensor& sequence, int64_t place, int64_t count) {
   return memory;
 }
 
-// The same on the CPU, by this thread alone: times that are measured next are not to depend on which
-// thread touched the memory.
+// The same on the CPU, by this thread alone: times that are measured next are not to depend on
+// which thread touched the memory.
 at::Tensor repeated_here(const at::Tensor& sequence, int64_t place, int64_t count) {
   auto memory = at::empty({count}, sequence.options());
   const auto size = static_cast<int64_t>(memory.element_size());
