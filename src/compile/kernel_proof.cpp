@@ -198,6 +198,7 @@ KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
   constexpr int64_t kFew = 1 << 12;
   const bool together = in_float64 != nullptr && elements_ < kFew;
   std::array<Rounds, 2> rounds;  // without special numbers and with them
+  bool wider = true;             // the same in each round
   const BelowAutograd guard;
   const runtime::GeneratedCall in_place(with_reuse(lowered_, node_), node_, kernel_);
   const bool reuses = !call_.same_as(in_place);
@@ -206,7 +207,7 @@ KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
     auto inputs = invented_inputs(special);
     if (in_float64 != nullptr) make_numbers_positive(inputs);
     const auto found = call_.run(inputs);
-    const bool wider =
+    wider =
         std::ranges::none_of(found, is_double) &&
         std::ranges::none_of(inputs, [](const auto& t) { return is_double(t) && !is_number(t); });
     const auto expected = kernel_.nodes->run(inputs);
@@ -215,16 +216,16 @@ KernelProof KernelTrial::compare_all(const runtime::Program* in_float64) const {
     if (together) rounds[special ? 1 : 0].add(found, expected, exact);
     auto proof =
         together ? compared_in_strides(found, expected) : compared(found, expected, exact, wider);
-    if (together && round <= 2) {  // the last of its kind
-      const auto judged = rounds[special ? 1 : 0].judged(wider);
-      if (!judged.difference.empty()) return judged;
-    }
     if (!proof.difference.empty() || !proof.other_strides.empty()) return proof;
     if (!reuses) continue;
     proof = compared(in_place.run(copies(inputs)), found);
     if (!proof.difference.empty()) {
       return {"it is wrong where results lie in memory of inputs: " + proof.difference};
     }
+  }
+  for (const auto& all : rounds) {
+    auto proof = all.judged(wider);
+    if (!proof.difference.empty()) return proof;
   }
   return {};
 }

@@ -395,9 +395,8 @@ void log_phases(const Graph& graph, const Phases& phases, size_t kernels) {
       Log::kernels,
       [&] {
         return fmt::format(
-            "{}: {} kernels in {} attempts; grouped in {:.1f} ms, printed in {:.1f}, {} compiled "
-            "in "
-            "{:.1f}, {} compared in {:.1f}, {} measured in {:.1f}",
+            "{}: {} kernels in {} attempts; grouped in {:.1f} ms, printed in {:.1f}, "
+            "{} compiled in {:.1f}, {} compared in {:.1f}, {} measured in {:.1f}",
             graph.name, kernels, phases.attempts, phases.group, phases.print, phases.compiled,
             phases.build, phases.compared, phases.compare, phases.measured, phases.measure);
       },

@@ -150,10 +150,10 @@ int32_t replace(Graph& graph, const lower::OtherCall& other) {
 template <class TimesOf, class Replaced>
 Graph with_products(Graph graph, const ProductRules& rules, const TimesOf& times_of,
                     const Replaced& replaced) {
-  const lower::StorageReaders readers(graph);
+  const lower::GraphUses uses(graph);
   // What stands before a node is as it was.
   for (auto i = static_cast<int32_t>(graph.nodes.size()); i-- > 0;) {
-    for (auto& other : lower::other_calls(graph, readers, i)) {
+    for (auto& other : lower::other_calls(graph, uses, i)) {
       const Choice choice(std::move(other), rules.threads);
       if ((choice.other().copies && !rules.copies) || (choice.on_cpu() && !rules.on_cpu)) continue;
       const kernels::RunTimes times = times_of(choice);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace antegrad::lower {
 namespace {
@@ -19,14 +20,6 @@ bool is_one(const Attr& arg) {
 bool is_of_columns(const TensorMeta& bias, const TensorMeta& result) {
   return bias.dtype == result.dtype && bias.sizes.size() == 1 && !result.sizes.empty() &&
          bias.sizes[0] == result.sizes.back() && is_contiguous(bias);
-}
-
-/// The node before `end` that makes a value; -1 if none does.
-int32_t maker_of(const Graph& graph, ValueId id, int32_t end) {
-  for (int32_t i = end; i-- > 0;) {
-    if (std::ranges::find(graph.nodes[i].outputs, id) != graph.nodes[i].outputs.end()) return i;
-  }
-  return -1;
 }
 
 bool is_reshape(const Graph& graph, const Node& node) {
@@ -59,7 +52,7 @@ std::optional<Product> product_at(const Graph& graph, int32_t position) {
   return product;
 }
 
-std::optional<Product> biased_product_at(const Graph& graph, const StorageReaders& readers,
+std::optional<Product> biased_product_at(const Graph& graph, const GraphUses& uses,
                                          int32_t position) {
   const Node& add = graph.nodes[position];
   if (add.op.name() != "aten::add.Tensor" || add.inputs.size() != 2 || !is_one(add.args[2])) {
@@ -74,10 +67,10 @@ std::optional<Product> biased_product_at(const Graph& graph, const StorageReader
     return std::nullopt;
   }
   std::vector<int32_t> nodes = {position};
-  int32_t maker = maker_of(graph, terms, position);
+  int32_t maker = uses.producers[terms];
   if (maker >= 0 && is_reshape(graph, graph.nodes[maker])) {
     nodes.push_back(maker);
-    maker = maker_of(graph, graph.nodes[maker].inputs[0], maker);
+    maker = uses.producers[graph.nodes[maker].inputs[0]];
   }
   if (maker < 0 || graph.nodes[maker].op.name() != kProduct) return std::nullopt;
   nodes.push_back(maker);
@@ -86,8 +79,8 @@ std::optional<Product> biased_product_at(const Graph& graph, const StorageReader
   const Value& result = graph.value(product.outputs[0]);
   // A view may also split columns.
   if (result.meta.sizes[1] != sum.sizes.back() || !is_contiguous(result.meta) ||
-      readers.any_but(result.storage, nodes) ||
-      readers.any_but(graph.value(terms).storage, nodes)) {
+      uses.readers.any_but(result.storage, nodes) ||
+      uses.readers.any_but(graph.value(terms).storage, nodes)) {
     return std::nullopt;
   }
   return Product{.nodes = std::move(nodes),

@@ -7,10 +7,20 @@
 #include <optional>
 #include <vector>
 
+#include "graph/analysis.h"
 #include "graph/graph.h"
 #include "lower/storage_readers.h"
 
 namespace antegrad::lower {
+
+/// Who makes and who reads the values of a graph. Stays right for what stands before a position
+/// when nodes from there on change.
+struct GraphUses {
+  IdMap<ValueId, int32_t> producers;
+  StorageReaders readers;
+
+  explicit GraphUses(const Graph& graph) : producers(antegrad::producers(graph)), readers(graph) {}
+};
 
 /// A product of two matrices, perhaps with a bias for each column, as nodes compute it.
 struct Product {
@@ -28,7 +38,7 @@ std::optional<Product> product_at(const Graph& graph, int32_t position);
 /// The product to which the node at `position` adds a bias for each column, where nobody else reads
 /// it: `mm`, perhaps a view of it as a tensor of more dimensions, and `add`. Nothing for other
 /// nodes.
-std::optional<Product> biased_product_at(const Graph& graph, const StorageReaders& readers,
+std::optional<Product> biased_product_at(const Graph& graph, const GraphUses& uses,
                                          int32_t position);
 
 }  // namespace antegrad::lower

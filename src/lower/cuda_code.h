@@ -49,8 +49,8 @@ inline size_t count_folds(const Kernel& kernel) {
 
 /// Prints one kernel. In its code V is the number of elements that a thread takes at once, k one of
 /// them, and j the index of the first one in a row or, over columns, that of the row. In a row of
-/// two dimensions l is its index in a segment. The elements
-/// of a buffer NAME of what runs lie at p_NAME.
+/// two dimensions l is its index in a segment. The elements of a buffer NAME of what runs lie at
+/// p_NAME.
 class CudaCode {
  public:
   CudaCode(const Kernel& kernel, const CudaPlan& plan);

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lower/biased_product.h"
 #include "lower/kernel_graph.h"
 
 namespace antegrad::lower {
@@ -145,9 +144,9 @@ OtherCall with_bias(const Graph& graph, const Product& product) {
   return made;
 }
 
-void add_products(const Graph& graph, const StorageReaders& readers, int32_t position,
+void add_products(const Graph& graph, const GraphUses& uses, int32_t position,
                   std::vector<OtherCall>& calls) {
-  const auto biased = biased_product_at(graph, readers, position);
+  const auto biased = biased_product_at(graph, uses, position);
   const auto product = biased ? biased : product_at(graph, position);
   if (!product) return;
   const DeviceKind device = device_of(graph, product->result);
@@ -237,10 +236,9 @@ std::optional<OtherCall> by_own_attention(const Graph& graph, int32_t position) 
 
 }  // namespace
 
-std::vector<OtherCall> other_calls(const Graph& graph, const StorageReaders& readers,
-                                   int32_t position) {
+std::vector<OtherCall> other_calls(const Graph& graph, const GraphUses& uses, int32_t position) {
   std::vector<OtherCall> calls;
-  add_products(graph, readers, position, calls);
+  add_products(graph, uses, position, calls);
   if (auto call = by_own_attention(graph, position)) calls.push_back(std::move(*call));
   return calls;
 }

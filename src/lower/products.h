@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "lower/storage_readers.h"
+#include "lower/biased_product.h"
 
 namespace antegrad::lower {
 
@@ -37,7 +37,6 @@ struct OtherCall {
 ///  - scaled dot product attention without mask and dropout, and its gradients, by antegrad's own
 ///    kernels (src/ops/attention.cpp), with up to 1024 keys, if the depth of heads is a multiple
 ///    of 16.
-std::vector<OtherCall> other_calls(const Graph& graph, const StorageReaders& readers,
-                                   int32_t position);
+std::vector<OtherCall> other_calls(const Graph& graph, const GraphUses& uses, int32_t position);
 
 }  // namespace antegrad::lower

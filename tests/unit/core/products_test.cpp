@@ -18,7 +18,7 @@ namespace products_test {
 // The way that is preferred for the last node of a graph.
 std::optional<lower::OtherCall> other_call(const Graph& graph) {
   const auto last = static_cast<int32_t>(graph.nodes.size() - 1);
-  auto calls = lower::other_calls(graph, lower::StorageReaders(graph), last);
+  auto calls = lower::other_calls(graph, lower::GraphUses(graph), last);
   return calls.empty() ? std::nullopt : std::optional(std::move(calls.front()));
 }
 
